@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use modgate_engine::{
-    Change, EngineConfig, OnError, PolicyId, Problem, Severity, Snapshot, Update,
+    Change, EngineConfig, OnError, PolicyId, Problem, Severity, Snapshot, Update, api::templates,
 };
 use modgate_value::{Str, Value};
 use serde::Serialize;
@@ -144,11 +144,18 @@ pub fn check(
         let subject = found.subject();
         let of = (found.origin.clone(), PolicyId::of_object(&found.object));
         for problem in problems_of.remove(&of).into_iter().flatten() {
+            let sentence = match template_of(&problem, &loaded) {
+                Some(template) => {
+                    let (name, place) = (template.name(), template.place(""));
+                    format!("its template {name} does not run ({place})")
+                }
+                None => problem.message.clone(),
+            };
             let remark = Remark {
                 object: subject.clone(),
                 place: found.place(&problem.field),
-                field: problem.field,
-                sentence: problem.message,
+                field: format!("{}{}", problem.field, line_and_column(&problem)),
+                sentence,
             };
             match problem.severity {
                 // What a decision is about is said there, and once.
@@ -216,6 +223,24 @@ pub fn check(
         switched,
         steps,
     }
+}
+
+/// The template that keeps a constraint from running, if the problem is only that.
+fn template_of<'f>(problem: &Problem, loaded: &[&'f Found]) -> Option<&'f Found> {
+    let name = problem.policy.kind.to_ascii_lowercase();
+    let is_it = |found: &&&Found| found.group() == templates::GROUP && found.name() == name;
+    problem.is_consequence().then(|| loaded.iter().find(is_it).copied())?
+}
+
+/// `:2:33` in a field of several lines, if the problem is about a part of its text.
+fn line_and_column(problem: &Problem) -> String {
+    let place = problem.text.as_deref().zip(problem.span).and_then(|(text, span)| {
+        let before = text.get(..span.start).filter(|_| text.contains('\n'))?;
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next()?.chars().count() + 1;
+        Some(format!(":{line}:{column}"))
+    });
+    place.unwrap_or_default()
 }
 
 /// The settings that the values of a user do not carry over.

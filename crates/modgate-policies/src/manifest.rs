@@ -99,7 +99,13 @@ pub struct Listing {
 
 impl From<FileError> for Diagnostic {
     fn from(error: FileError) -> Self {
-        Self::error(error.to_string())
+        let near = match &error {
+            FileError::Read { path, source } if source.kind() == io::ErrorKind::NotFound => {
+                crate::paths::did_you_mean(path)
+            }
+            _ => None,
+        };
+        Self { help: near, ..Self::error(error.to_string()) }
     }
 }
 

@@ -45,7 +45,7 @@ pub fn about_input<'r>(
 fn unknown_params(snapshot: &Snapshot, references: &References) -> Vec<String> {
     let kinds = snapshot.cluster_policies().bound_param_kinds().into_iter();
     let unknown = kinds.filter(|kind| !references.knows_params(kind));
-    let note = |kind: modgate_engine::api::admissionregistration::ParamKind| {
+    let note = |kind: admissionregistration::ParamKind| {
         format!(
             "note: nothing in the input says that there is a kind {} {}, which a `paramKind` names; an \
              API server without it denies as `failurePolicy` sets",

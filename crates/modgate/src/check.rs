@@ -8,14 +8,21 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use modgate_gator::verify;
+use modgate_policies::paths;
 use modgate_value::{
     Value,
     diag::{Diagnostic, Source, Span},
     near, yaml,
 };
 
-use crate::{args::ReviewArgs, exit::Exit, gator, review, terminal::Terminal};
+use crate::{
+    args::{FailOn, ReviewArgs, ReviewOutput, namespace},
+    exit::Exit,
+    gator, review,
+    terminal::Terminal,
+};
 
 /// The name of the configuration.
 const FILE: &str = "modgate.yaml";
@@ -163,12 +170,14 @@ impl Config {
         anyhow::ensure!(size <= MAX_BYTES, "`{}` is larger than 1 MiB", file.display());
         let text = fs::read_to_string(file).with_context(cannot)?;
         let source = Source::new(file.display().to_string(), text);
-        let (config, problems) = Self::parse(&source);
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let (config, problems) = Self::parse(&source, folder.unwrap_or(Path::new(".")));
         problems.iter().for_each(|problem| terminal.diagnostic(problem));
         Ok(problems.is_empty().then_some(config))
     }
 
-    fn parse(source: &Source) -> (Self, Vec<Diagnostic>) {
+    /// Paths are relative to `folder`.
+    fn parse(source: &Source, folder: &Path) -> (Self, Vec<Diagnostic>) {
         let mut config = Self::default();
         let mut problems = Vec::new();
         let document = match yaml::documents_strict(&source.text).next() {
@@ -201,7 +210,19 @@ impl Config {
                 continue;
             };
             match (texts(value, *kind), kind) {
-                (Some(texts), _) => config.0.push((*known, texts)),
+                (Some(texts), _) => {
+                    for (index, text) in texts.iter().enumerate() {
+                        let Some((message, help)) = wrong_value(name, text, folder) else {
+                            continue;
+                        };
+                        let place = document.positions.nearest(&format!("/{name}/{index}"));
+                        let span = value_at(&source.text, place.offset, text);
+                        let problem = Diagnostic::error(format!("`{name}`: {message}"));
+                        let problem = Diagnostic { help, ..problem };
+                        problems.push(problem.at(source.clone(), span));
+                    }
+                    config.0.push((*known, texts));
+                }
                 (None, Kind::Texts) => problem(format!("`{name}` is a list of texts"), None),
                 (None, Kind::Text) => problem(format!("`{name}` is a text"), None),
                 (None, Kind::Count) => problem(format!("`{name}` is a number from 0"), None),
@@ -265,6 +286,55 @@ impl Config {
     }
 }
 
+/// Why no command takes a text as a value of a member, and the advice.
+fn wrong_value(name: &str, text: &str, folder: &Path) -> Option<(String, Option<String>)> {
+    let unknown = |text: &str, known: &[String]| {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let help = near::did_you_mean_or(text, &known, "the values are");
+        (!known.contains(&text)).then(|| (format!("there is no value `{text}`"), Some(help)))
+    };
+    match name {
+        "failOn" => unknown(text, &names_of::<FailOn>()),
+        "outputs" | "suiteOutputs" => {
+            let format = text.split_once('=').map_or(text, |(format, _)| format);
+            let known = match name {
+                "outputs" => names_of::<ReviewOutput>(),
+                _ => verify::formats().map(str::to_owned).collect(),
+            };
+            unknown(format, &known)
+        }
+        "namespace" => namespace(text).err().map(|reason| (reason, None)),
+        "policies" | "references" | "objects" | "kustomize" | "suites" => {
+            let path = text.strip_suffix("/...").unwrap_or(text);
+            let is_plain = path != "-" && !path.contains(['*', '?', '[']) && !path.contains("://");
+            let file = folder.join(path);
+            if !is_plain || file.exists() {
+                return None;
+            }
+            let beside = format!("`{}/", folder.display());
+            let help = paths::did_you_mean(&file).map(|help| help.replacen(&beside, "`", 1));
+            Some((format!("there is no file or folder `{path}`"), help))
+        }
+        _ => None,
+    }
+}
+
+/// The values of an enumeration as flags have them.
+fn names_of<F: ValueEnum>() -> Vec<String> {
+    let values = F::value_variants().iter().filter_map(F::to_possible_value);
+    values.map(|value| value.get_name().to_owned()).collect()
+}
+
+/// The place of a value, as far as it stands there as written.
+fn value_at(text: &str, offset: usize, value: &str) -> Span {
+    let line = line_at(text, offset);
+    let rest = text.get(line.start..line.end).unwrap_or_default();
+    match rest.find(value) {
+        Some(at) if !value.is_empty() => Span::new(line.start + at, line.start + at + value.len()),
+        _ => line,
+    }
+}
+
 /// The texts of a member; a switch that is off has none.
 fn texts(value: &Value, kind: Kind) -> Option<Vec<String>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -293,7 +363,8 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> (Config, Vec<String>) {
-        let (config, problems) = Config::parse(&Source::new("modgate.yaml", text));
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let (config, problems) = Config::parse(&Source::new("modgate.yaml", text), folder);
         let shown = |it: &Diagnostic| match &it.help {
             Some(help) => format!("{it}; {help}"),
             None => it.to_string(),
@@ -304,8 +375,8 @@ mod tests {
     #[test]
     fn command_lines() {
         let (config, problems) = parse(
-            "policies: p\nobjects: [a, b]\noutputs: [text, sarif=x]\nmaxWarnings: 0\nstrict: true\n\
-             suites: [s/...]\nrequireTests: false\n",
+            "policies: src\nobjects: [tests, src]\noutputs: [text, sarif=x]\nmaxWarnings: 0\nstrict: true\n\
+             suites: [tests/...]\nrequireTests: false\n",
         );
         assert_eq!(problems, Vec::<String>::new());
         let words = |line: Option<Vec<OsString>>| -> String {
@@ -314,12 +385,12 @@ mod tests {
         };
         assert_eq!(
             words(config.review(true)),
-            "modgate review --filename=p --output=text --output=sarif=x --max-warnings=0 --strict \
-             --quiet -- a b"
+            "modgate review --filename=src --output=text --output=sarif=x --max-warnings=0 --strict \
+             --quiet -- tests src"
         );
-        assert_eq!(words(config.verify()), "modgate verify --strict -- s/...");
+        assert_eq!(words(config.verify()), "modgate verify --strict -- tests/...");
         ReviewLine::of(config.review(false).expect("a line")).expect("it parses");
-        assert!(parse("policies: p\n").0.review(false).is_none());
+        assert!(parse("policies: src\n").0.review(false).is_none());
     }
 
     #[test]
@@ -333,6 +404,34 @@ mod tests {
             ("strict: maybe\n", "modgate.yaml:1:1: `strict` is true or false"),
             ("\nmaxWarnings: -1\n", "modgate.yaml:2:1: `maxWarnings` is a number from 0"),
             ("failOn: [a]\n", "modgate.yaml:1:1: `failOn` is a text"),
+            (
+                "policies: [src, tset]\n",
+                "modgate.yaml:1:17: `policies`: there is no file or folder `tset`; did you mean `tests`?",
+            ),
+            (
+                "suites:\n- srcs/...\n",
+                "modgate.yaml:2:3: `suites`: there is no file or folder `srcs`; did you mean `src`?",
+            ),
+            (
+                "objects: tests/alll\n",
+                "modgate.yaml:1:10: `objects`: there is no file or folder `tests/alll`; did you mean `tests/all`?",
+            ),
+            (
+                "failOn: denny\n",
+                "modgate.yaml:1:9: `failOn`: there is no value `denny`; did you mean `deny`?",
+            ),
+            (
+                "outputs: [text, sarf=x]\n",
+                "modgate.yaml:1:17: `outputs`: there is no value `sarf`; did you mean `sarif`?",
+            ),
+            (
+                "suiteOutputs: junt\n",
+                "modgate.yaml:1:15: `suiteOutputs`: there is no value `junt`; did you mean `junit`?",
+            ),
+            (
+                "namespace: Shop\n",
+                "modgate.yaml:1:12: `namespace`: a Namespace has a name of lower-case letters, digits and `-`",
+            ),
             ("- a\n", "modgate.yaml:1:1: a configuration is an object"),
         ] {
             assert_eq!(parse(text).1, [expected], "{text}");

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use modgate_cluster::ClusterConfig;
-use modgate_policies::{PolicyFiles, PolicyStore, manifest};
+use modgate_policies::{PolicyFiles, PolicyStore, manifest, paths};
 use modgate_server::{CertificateSource, ServeConfig, Server, Stopped, runtime, stop_signals};
 use modgate_telemetry::{LogFormat, init_logs, log_finding};
 use modgate_value::diag::Diagnostic;
@@ -35,7 +35,12 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
     args.shadow.check()?;
     for path in args.policies.iter().chain(&args.objects) {
         ensure!(!manifest::is_stdin(path), "`serve` follows files; it cannot read `-`");
-        ensure!(path.exists(), "`{}` does not exist", path.display());
+        ensure!(
+            path.exists(),
+            "`{}` does not exist{}",
+            path.display(),
+            paths::did_you_mean(path).map_or(String::new(), |help| format!("; {help}"))
+        );
     }
     ensure!(
         !(args.gatekeeper.takes_all_bindings() && args.policies.is_empty()),

@@ -23,6 +23,16 @@ pub(super) fn help(error: &yaml::Error, text: &str) -> Option<String> {
     let message = error.message.as_str();
     let is_template =
         |part: &str| part.contains("{{") && !part.contains("'{{") && !part.contains("\"{{");
+    // What follows `*` or `&` is the name of another value, and no name begins with these.
+    let first = match (line.chars().next_back(), after.chars().next()) {
+        (Some(last), _) if message.contains("alphabetic or numeric") => Some(last),
+        (_, next) if message.contains("unknown anchor") => next,
+        (_, next) if message.contains("cannot start any token") => next,
+        _ => None,
+    };
+    if let Some(first) = first.filter(|first| "*&@`%".contains(*first)) {
+        return Some(format!("put a text that begins with `{first}` in quotes"));
+    }
     let advice = if message.contains("map[interface {}]interface {}") || is_template(line) {
         "this looks like a template of Helm: review what `helm template` prints"
     } else if message.contains("cannot start any token")
@@ -35,6 +45,8 @@ pub(super) fn help(error: &yaml::Error, text: &str) -> Option<String> {
         "a text with quotes inside needs the other quotes around it"
     } else if message.contains("expected node content") {
         "a value or a closing bracket is missing"
+    } else if message.contains("did not find expected ','") {
+        "a comma or a closing bracket is missing"
     } else if message.contains("did not find expected") {
         "the indentation fits no line above"
     } else if message.contains("mapping values are not allowed") {

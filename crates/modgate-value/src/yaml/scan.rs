@@ -80,10 +80,12 @@ impl From<Box<Problem>> for Error {
     fn from(problem: Box<Problem>) -> Self {
         let at = problem.at.unwrap_or_default().line;
         let line = if at != 0 { at + usize::from(problem.scanner) } else { problem.context.line };
-        let place = if line == 0 { String::new() } else { format!("line {line}: ") };
+        // Go names no line of an alias.
+        let is_alias = problem.message.starts_with("unknown anchor");
+        let place = if line == 0 || is_alias { String::new() } else { format!("line {line}: ") };
         // A quote that is not closed is found at the end, and mended where it is opened.
         let unclosed = problem.message == "found unexpected end of stream";
-        let at = if unclosed { Some(problem.context) } else { problem.at };
+        let at = if unclosed || is_alias { Some(problem.context) } else { problem.at };
         Self {
             message: format!("yaml: {place}{}", problem.message),
             position: at.map(Mark::position),

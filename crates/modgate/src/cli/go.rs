@@ -8,7 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Command, CommandFactory as _, FromArgMatches as _};
+use clap::{
+    Command, CommandFactory as _, FromArgMatches as _,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+use modgate_value::near;
 
 use super::Args;
 use crate::args::Program;
@@ -33,8 +37,56 @@ fn parse(line: Vec<OsString>) -> Result<Args, clap::Error> {
         let usage = format!("{name} [OPTIONS]");
         command = command.mut_subcommand(SERVE, |serve| serve.override_usage(usage));
     }
-    let mut matches = command.try_get_matches_from_mut(line)?;
+    let matches = command.try_get_matches_from_mut(line);
+    let mut matches = matches.map_err(|error| advised(error, &command))?;
     Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Names under which people look for flags.
+const OTHER_NAMES: [(&str, &str); 7] = [
+    ("--policies", "--filename"),
+    ("--policy", "--filename"),
+    ("--rules", "--filename"),
+    ("--file", "--filename"),
+    ("--format", "--output"),
+    ("--references", "--objects"),
+    ("--ignore", "--exclude"),
+];
+
+/// The error with near names where clap has none: of verbs behind `help`, and of flags that are called
+/// otherwise here.
+fn advised(mut error: clap::Error, command: &Command) -> clap::Error {
+    let text = |error: &clap::Error, kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && error.get(ContextKind::SuggestedSubcommand).is_none()
+    {
+        let name = text(&error, ContextKind::InvalidSubcommand);
+        let known = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        if let Some(near) = near::nearest(&name, known.map(Command::get_name)) {
+            let near = ContextValue::Strings(vec![near.to_owned()]);
+            error.insert(ContextKind::SuggestedSubcommand, near);
+        }
+    }
+    if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none()
+    {
+        let name = text(&error, ContextKind::InvalidArg);
+        // The usage has the flags of the verb, or stands for all of them.
+        let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+        let verb = usage.split_whitespace().nth(2).unwrap_or_default();
+        let flags = command.find_subcommand(verb).into_iter().flat_map(Command::get_arguments);
+        let flags: Vec<&str> = flags.filter_map(clap::Arg::get_long).collect();
+        let meant = OTHER_NAMES
+            .iter()
+            .find(|(other, flag)| *other == name && flags.contains(&flag.trim_start_matches('-')));
+        if let Some((_, flag)) = meant {
+            error.remove(ContextKind::Suggested);
+            error.insert(ContextKind::SuggestedArg, ContextValue::String((*flag).to_owned()));
+        }
+    }
+    error
 }
 
 pub(super) fn rewritten(mut args: Vec<OsString>) -> Vec<OsString> {
@@ -149,6 +201,23 @@ mod tests {
             let words = line.split(' ').map(OsString::from).collect();
             let said = parse(words).expect_err(line).to_string();
             assert!(said.contains(expected), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn near_names() {
+        for (line, expected) in [
+            ("modgate help reviw", "'review'"),
+            ("modgate help nothing-like-it", ""),
+            ("modgate review --policies x y", "'--filename'"),
+            ("modgate audit --format json -f x", "'--output'"),
+            ("modgate review --filenam x", "'--filename'"),
+            ("modgate migrate --policies x", ""),
+        ] {
+            let words = line.split(' ').map(OsString::from).collect();
+            let said = parse(words).expect_err(line).to_string();
+            assert!(said.contains(expected), "{line}: {said}");
+            assert_eq!(said.contains("a similar"), !expected.is_empty(), "{line}: {said}");
         }
     }
 

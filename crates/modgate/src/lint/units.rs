@@ -12,13 +12,20 @@ use modgate_engine::{
     constraint::Inventory,
     lint::allows,
 };
-use modgate_policies::{Objects, check, manifest::Manifest, references::References};
+use modgate_policies::{
+    Objects, check,
+    manifest::{self, Manifest},
+    references::References,
+};
 use modgate_prove::{
     Side,
     lint::Subject,
     value::{at, paths},
 };
-use modgate_value::{Str, Value, diag::Source};
+use modgate_value::{
+    Str, Value,
+    diag::{Diagnostic, Source},
+};
 
 use crate::{args::PathArgs, inputs, terminal::Terminal};
 
@@ -102,7 +109,7 @@ impl Units {
         if incomplete || !are_good(&all, config, strict, terminal) {
             return Ok(None);
         }
-        let all: Vec<Manifest> = all.into_iter().map(|(manifest, _)| manifest).collect();
+        let (all, sources): (Vec<Manifest>, Vec<Source>) = all.into_iter().unzip();
         let given: Vec<Value> = given.into_iter().map(|(manifest, _)| manifest.object).collect();
         let mut by_file: BTreeMap<PathBuf, Vec<&Manifest>> = BTreeMap::new();
         for manifest in &all {
@@ -120,10 +127,10 @@ impl Units {
         parts.extend(of_documents(&rest, &given));
         let mut units = Vec::new();
         for parts in parts {
-            match unit(&parts, config) {
+            match unit(&parts, config, &sources) {
                 Ok(unit) => units.push(unit),
                 Err(problem) => {
-                    terminal.error(&format!("{}: {problem}", parts.policy.location()));
+                    terminal.diagnostic(&problem);
                     return Ok(None);
                 }
             }
@@ -242,7 +249,12 @@ fn of_documents<'m>(documents: &[&'m Manifest], given: &[Value]) -> Vec<Parts<'m
     found
 }
 
-fn unit(parts: &Parts<'_>, config: &EngineConfig) -> Result<Unit, String> {
+/// The unit of a policy; what is wrong with it or with what it needs otherwise.
+fn unit(
+    parts: &Parts<'_>,
+    config: &EngineConfig,
+    sources: &[Source],
+) -> Result<Unit, Box<Diagnostic>> {
     let policy = &parts.policy.object;
     let mut references = References::default();
     for object in parts.seeds.iter().chain(&parts.inventory) {
@@ -253,22 +265,25 @@ fn unit(parts: &Parts<'_>, config: &EngineConfig) -> Result<Unit, String> {
     let objects = Objects::of_files(references);
     let mut inventory = Inventory::default();
     for object in &parts.inventory {
-        inventory.insert(object.clone()).map_err(|error| error.to_string())?;
+        inventory
+            .insert(object.clone())
+            .map_err(|error| Box::new(Diagnostic::error(error.to_string())))?;
     }
-    let mut sources: Vec<PolicySource> =
+    let mut policies: Vec<PolicySource> =
         parts.others.iter().map(|manifest| (*manifest).clone().into_policy()).collect();
-    sources.push(parts.policy.clone().into_policy());
+    policies.push(parts.policy.clone().into_policy());
     let is_admission_policy = parts.policy.kind() == "ValidatingAdmissionPolicy";
     if is_admission_policy && parts.others.is_empty() {
-        sources.push(PolicySource::of_object(binding(policy, &parts.seeds)));
+        policies.push(PolicySource::of_object(binding(policy, &parts.seeds)));
     }
-    let mut documents: Vec<Value> = sources.iter().map(|source| source.object.clone()).collect();
+    let mut documents: Vec<Value> = policies.iter().map(|source| source.object.clone()).collect();
     documents.extend(params(policy, &parts.seeds).cloned());
-    let changes = sources.into_iter().map(Change::Upsert).collect();
+    let changes = policies.into_iter().map(Change::Upsert).collect();
     let update = Snapshot::new(config.clone()).apply(changes, OnError::Keep);
     let error = update.problems.iter().find(|it| it.severity == modgate_engine::Severity::Error);
     if let Some(problem) = error {
-        return Err(problem.one_line());
+        let source = sources.iter().find(|source| *source.name == *problem.origin);
+        return Err(Box::new(manifest::diagnose(problem, source)));
     }
     let spec = policy.path(&["spec", "parameters"]).cloned().unwrap_or_default();
     let texts = paths(&spec);

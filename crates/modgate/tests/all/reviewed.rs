@@ -495,3 +495,138 @@ fn functions_in_pairs() {
         assert_eq!(messages, *expected, "{name}");
     }
 }
+
+/// A template of the kind `F` with a constraint, and a Pod.
+fn with_pod(source: &str) -> String {
+    format!(
+        "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {{name: f}}\nspec:\n  \
+         crd: {{spec: {{names: {{kind: F}}}}}}\n  targets:\n  - target: admission.k8s.gatekeeper.sh\n{source}\n\
+         ---\napiVersion: constraints.gatekeeper.sh/v1beta1\nkind: F\nmetadata: {{name: a}}\n\
+         spec: {{match: {{kinds: [{{apiGroups: [''], kinds: [Pod]}}]}}}}\n\
+         ---\napiVersion: v1\nkind: Pod\nmetadata: {{name: p, namespace: x}}\nspec: {{containers: []}}\n"
+    )
+}
+
+/// Rego as the source of a template.
+fn rego(lines: &[&str]) -> String {
+    let lines: Vec<String> = lines.iter().map(|line| format!("      {line}\n")).collect();
+    with_pod(&format!("    rego: |\n      package f\n{}", lines.concat()))
+}
+
+/// The small differences of public policies (`realworld` S3 to S13): inputs, the command of gator, its exit
+/// code, and a part of what it prints.
+fn small_differences() -> Vec<(&'static str, String, &'static str, i32, &'static str)> {
+    let violation = |body: &str| rego(&[&format!("violation[{{\"msg\": msg}}] {{ {body} }}")]);
+    let expansion = "apiVersion: expansion.gatekeeper.sh/v1beta1\nkind: ExpansionTemplate\n\
+                     metadata: {name: t}\nspec:\n  applyTo: [{groups: [apps], versions: [v1], kinds: \
+                     [Deployment]}]\n  templateSource: spec.nothing\n  generatedGVK: {group: '', version: v1, \
+                     kind: Pod}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: ldap, \
+                     namespace: x}\nspec: {}\n";
+    let conflict =
+        rego(&["violation[{\"msg\": msg}] { f(1) == 2; msg := \"x\" }", "f(x) = 1", "f(x) = 2"]);
+    let cel = with_pod(
+        "    code:\n    - engine: K8sNativeValidation\n      source:\n        validations:\n        \
+         - expression: authorizer.group('').resource('pods').check('get').allowed()\n          message: m",
+    );
+    vec![
+        ("S3", conflict, "test -o json", 1, "\"details\": null"),
+        (
+            "S5",
+            violation("msg := \"x\" )"),
+            "test",
+            1,
+            "rego_parse_error: unexpected ) token: expected \\n or ; or }\n\tviolation[{\"msg\": msg}] { msg := \"x\" ) }\n\t                                     ^",
+        ),
+        ("S6", expansion.to_owned(), "test", 1, "auditing objects: expanding resource ldap: "),
+        (
+            "S7",
+            violation("r := http.send({}); msg := r.body"),
+            "test",
+            1,
+            "undefined function http.send: it is switched off (REGO-8)",
+        ),
+        ("S8", cel, "test", 1, "undeclared reference to 'authorizer' (in container '')\\n | authorizer.group"),
+        (
+            "S9",
+            "apiVersion: templates.gatekeeper.sh/v1alpha1\nkind: ConstraintTemplate\nmetadata: {name: f}\n\
+             spec:\n  crd: {spec: {names: {kind: F}}}\n  targets: {a: {rego: x}}\n"
+                .to_owned(),
+            "test",
+            1,
+            "spec.targets: invalid type: an object, expected a list",
+        ),
+        (
+            "S11",
+            "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {name: f}\n\
+             spec:\n  crd: {spec: {names: {}}}\n  targets: []\n"
+                .to_owned(),
+            "test",
+            1,
+            "must declare exactly one target",
+        ),
+        (
+            "S13",
+            violation("data.inventory.cluster; msg := \"x\"").replace(
+                "{name: f}",
+                "{name: f, annotations: {metadata.gatekeeper.sh/requires-sync-data: '[[{'}}",
+            ),
+            "sync test -f",
+            1,
+            "encountered errors parsing the following templates: \nf:\n",
+        ),
+    ]
+}
+
+#[test]
+fn small_differences_of_public_policies() {
+    let work = tempfile::tempdir().expect("a folder");
+    let gator = work.path().join("gator");
+    symlink(env!("CARGO_BIN_EXE_modgate"), &gator).expect("a link");
+    for (id, input, command, code, part) in small_differences() {
+        fs::write(work.path().join("in.yaml"), input).expect("written");
+        let mut args: Vec<&str> = command.split(' ').collect();
+        args.push(if args.contains(&"sync") { "--filename" } else { "-f" });
+        args.push("in.yaml");
+        let output = run(&gator, work.path(), &args);
+        assert!(text(&output).contains(part), "{id}: {}", text(&output));
+        assert_eq!(output.status.code(), Some(code), "{id}: {}", text(&output));
+    }
+    // S12: paths as they were given.
+    let suites = work.path().join("suites/below");
+    fs::create_dir_all(&suites).expect("a folder");
+    let suite = "apiVersion: test.gatekeeper.sh/v1alpha1\nkind: Suite\ntests: []\n";
+    fs::write(suites.join("suite.yaml"), suite).expect("written");
+    let shown = text(&run(&gator, &work.path().join("suites"), &["verify", "./..."]));
+    assert!(shown.contains("./below/suite.yaml\t"), "{shown}");
+}
+
+/// What is not declared in a table of its own (`modrules` P3).
+#[test]
+fn accidents_of_kubemod() {
+    let work = tempfile::tempdir().expect("a folder");
+    let rule = |patch: Value| {
+        json!({"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRule",
+            "metadata": {"name": "r", "namespace": "x"},
+            "spec": {"type": "Patch", "match": [{"select": "$.kind", "matchValue": "Pod"}], "patch": [patch]}})
+    };
+    let reviewed = |patch: Value, annotation: &str| {
+        fs::write(work.path().join("rule.json"), rule(patch).to_string()).expect("written");
+        let object = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "x", "annotations": {ANNOTATION: annotation}},
+            "spec": {"containers": [{"name": "c"}]}});
+        fs::write(work.path().join("pod.json"), object.to_string()).expect("written");
+        let output = modgate(work.path(), &["review", "-o", "json", "-f", "rule.json", "pod.json"]);
+        let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        results[0].clone()
+    };
+    let target = json!({"op": "add", "path": "/metadata/annotations/t", "value": "{{ .Target }}"});
+    let shown = reviewed(target, "{}")["object"]["metadata"]["annotations"]["t"].to_string();
+    assert!(shown.starts_with("\"map[apiVersion:v1 kind:Pod "), "{shown}");
+    let comment = json!({"op": "add", "select": "$.spec.containers[*] // all",
+        "path": "/spec/containers/#0/tty", "value": "true"});
+    assert_eq!(reviewed(comment, "{}")["object"]["spec"]["containers"][0]["tty"], true);
+    let remove = json!({"op": "remove", "path": "/spec/containers/0/name"});
+    let removed = reviewed(remove, "null");
+    assert_eq!(removed["object"]["spec"]["containers"], json!([{}]), "{removed}");
+}

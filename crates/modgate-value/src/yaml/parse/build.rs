@@ -54,12 +54,7 @@ impl<'a> Parser<'a> {
     pub(super) fn alias(&mut self, name: &str, start: Mark) -> Result<Node, Box<Problem>> {
         let Some(anchor) = self.anchors.get(name) else {
             let message = format!("unknown anchor '{name}' referenced").into();
-            return Err(Box::new(Problem {
-                message,
-                at: None,
-                context: Mark::default(),
-                scanner: false,
-            }));
+            return Err(Box::new(Problem { message, at: None, context: start, scanner: false }));
         };
         let Anchor::Done(node) = anchor else {
             let message = format!("anchor '{name}' value contains itself");
