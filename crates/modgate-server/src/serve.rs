@@ -1,7 +1,7 @@
 //! Serving: bind, load, answer, stop.
 
 mod follow;
-mod shadow;
+mod traffic;
 
 use std::{error::Error, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use modgate_policies::{
     ProvidersConfig, Refresh,
 };
 use modgate_telemetry::metrics::Metrics;
-use modgate_traffic::{RecordConfig, RecordError, Recorder, RemoteError, Traffic};
+use modgate_traffic::{RecordConfig, RecordError, RemoteError};
 use modgate_value::{Str, diag::Diagnostic};
 use rustls::client::ResolvesClientCert;
 use tokio::{
@@ -30,8 +30,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use self::shadow::Following;
-pub use self::shadow::ShadowConfig;
+use self::traffic::Following;
+pub use self::traffic::ShadowConfig;
 use crate::{
     listen::{Listener, Transport},
     tls::{CertificateError, CertificateSource, Certificates, LoopbackCheck, TlsConfig},
@@ -302,12 +302,8 @@ impl Server {
             Some(to) => Some(AdmissionQueue::start(Arc::clone(to), recorded.export().clone())?),
             None => None,
         };
-        let recorder = config.record.clone();
-        let recorder = recorder.map(|to| Recorder::start(to, recorded.record().clone()));
-        let recorder = recorder.transpose()?.map(Arc::new);
         let report: Report = Arc::new(report);
-        let (shadow, candidates) = shadow::start(&config, &recorded, recorder.clone(), &report)?;
-        let traffic = Traffic { recorder, shadow };
+        let (traffic, candidates) = traffic::start(&config, &recorded, &report)?;
         let app = Arc::new(App {
             current: Arc::new(match config.external_data {
                 Some(cache_ttl) => {

@@ -1,10 +1,10 @@
-//! The second decision about requests: its start, and its candidate policies, which follow their files.
+//! What happens beside requests: its start, and the candidate policies of the shadow, which follow their files.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use modgate_policies::{PolicyFiles, PolicyStore, Refresh};
 use modgate_telemetry::metrics::{Metrics, ShadowMetrics};
-use modgate_traffic::{Candidates, Place, Recorder, Remote, Shadow, Target};
+use modgate_traffic::{Candidates, Place, Recorder, Remote, Shadow, Target, Traffic};
 
 use super::{Report, ServeConfig, ServeError, follow};
 
@@ -35,8 +35,22 @@ pub(super) struct Following {
     metrics: ShadowMetrics,
 }
 
-/// Starts the shadow, if there is to be one.
+/// Starts what the configuration turns on.
 pub(super) fn start(
+    config: &ServeConfig,
+    metrics: &Metrics,
+    report: &Report,
+) -> Result<(Traffic, Option<Following>), ServeError> {
+    let recorder = match &config.record {
+        Some(to) => Some(Arc::new(Recorder::start(to.clone(), metrics.record().clone())?)),
+        None => None,
+    };
+    let (shadow, candidates) = start_shadow(config, metrics, recorder.clone(), report)?;
+    Ok((Traffic { recorder, shadow }, candidates))
+}
+
+/// Starts the shadow, if there is to be one.
+fn start_shadow(
     config: &ServeConfig,
     metrics: &Metrics,
     recorder: Option<Arc<Recorder>>,
