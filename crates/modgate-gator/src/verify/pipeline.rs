@@ -240,8 +240,9 @@ impl Given {
             None => {
                 let name = object.namespace();
                 let named = |it: &&Value| it.name() == name;
-                let all = session.objects.iter().flat_map(|objects| objects.of_kind("Namespace"));
-                all.cloned().find(|it| named(&it)).or_else(|| bare_namespace(name))
+                let mut all =
+                    session.objects.iter().flat_map(|objects| objects.of_kind("Namespace"));
+                all.find(named).cloned().or_else(|| bare_namespace(name))
             }
         };
         Ok(Self { document, review, object, operation, namespace })

@@ -1,6 +1,6 @@
 //! The differences so far.
 
-use std::{collections::BTreeMap, time::SystemTime};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use modgate_prove::difference::Class;
@@ -128,7 +128,7 @@ fn number(count: u64) -> Value {
 /// Which request it was: names only.
 fn request(item: &Item) -> Value {
     let request = item.exchange.review.request();
-    let time = Timestamp::try_from(SystemTime::from(item.at)).unwrap_or_default().to_string();
+    let time = Timestamp::try_from(item.at).unwrap_or_default().to_string();
     [
         ("time", Value::from(time)),
         ("webhook", item.exchange.webhook.into()),
