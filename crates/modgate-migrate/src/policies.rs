@@ -168,7 +168,7 @@ mod tests {
                 "",
                 "reinvocationPolicy: Never, matchConstraints: {resourceRules: [{apiGroups: [''], \
                  apiVersions: [v1], operations: [CREATE], resources: [pods]}]}, mutations: \
-                 [{patchType: JSONPatch, jsonPatch: {expression: '[]'}}]",
+                 [{patchType: JSONPatch, jsonPatch: {expression: \"[JSONPatch{op: 'remove', path: '/a'}]\"}}]",
             ),
             mutating("Binding", "policyName: m"),
         ];

@@ -262,7 +262,7 @@ fn types_of_custom_resources_are_followed_for_policies_that_need_them() {
     };
     let configures = r#"{"patchType": "ApplyConfiguration",
         "applyConfiguration": {"expression": "Object{}"}}"#;
-    let patches = r#"{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}"#;
+    let patches = r#"{"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'remove', path: '/a'}]"}}"#;
     let of = |name: &str| kind(registration::GROUP, name);
     let groups = |fixture: &Fixture| fixture.0.objects().watched_types().groups().clone();
     fixture.take(&of("MutatingAdmissionPolicy"), listed(vec![policy(configures)]));
