@@ -25,7 +25,7 @@ impl Composed {
     /// # Errors
     ///
     /// When one is not YAML or no object.
-    pub(crate) fn read(attributes: &Attributes) -> Result<Self, Diagnostic> {
+    pub(crate) fn read(attributes: &Attributes) -> Result<Self, Box<Diagnostic>> {
         Ok(Self { old: object(&attributes.old_object)?, user: object(&attributes.user_info)? })
     }
 
@@ -62,17 +62,18 @@ impl Composed {
 }
 
 /// The object of a text; `None` if there is nothing in it.
-fn object(file: &File) -> Result<Option<Value>, Diagnostic> {
+fn object(file: &File) -> Result<Option<Value>, Box<Diagnostic>> {
     let source = Source::new(file.name.as_str(), file.text.as_str());
     let (manifests, mut findings) = modgate_review::manifest::parse(&source);
     if !findings.is_empty() {
-        return Err(findings.swap_remove(0));
+        return Err(findings.swap_remove(0).into());
     }
     match manifests.as_slice() {
         [] => Ok(None),
         [manifest] => Ok(Some(manifest.object.clone())),
         [_, second, ..] => {
-            Err(second.finding(Diagnostic::error("there is more than one document"), &source))
+            let problem = Diagnostic::error("there is more than one document");
+            Err(second.finding(problem, &source).into())
         }
     }
 }

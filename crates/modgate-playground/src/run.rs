@@ -241,7 +241,7 @@ impl Run {
                 }
                 Err(finding) => {
                     *incomplete = true;
-                    self.heard.push(finding);
+                    self.heard.push(*finding);
                     return VecDeque::new();
                 }
             }
