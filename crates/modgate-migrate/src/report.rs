@@ -185,18 +185,6 @@ pub fn check(
         .iter()
         .flat_map(|workload| flags::check(workload, accepts))
         .collect();
-    let originals = installation
-        .originals()
-        .into_iter()
-        .map(|program| {
-            let of = || installation.workloads.iter().filter(move |it| it.original == program);
-            Installed {
-                program,
-                deployments: of().map(|workload| workload.found.subject()).collect(),
-                images: of().flat_map(|it| it.images()).map(str::to_owned).collect(),
-            }
-        })
-        .collect();
     let switched = installation.switched().map(|(found, _)| found.subject()).collect();
     let home = steps::home(&installation);
     let mut values = Values::of(&flags, home);
@@ -208,7 +196,7 @@ pub fn check(
     let values = values.document();
     let unset = chart.values.map(|given| unset(&carried, given)).unwrap_or_default();
     Report {
-        originals,
+        originals: originals(&installation),
         unchanged,
         differs,
         warnings,
@@ -223,6 +211,19 @@ pub fn check(
         switched,
         steps,
     }
+}
+
+/// The originals that run, with their Deployments and images.
+fn originals(installation: &Installation) -> Vec<Installed> {
+    let installed = |program| {
+        let of = || installation.workloads.iter().filter(move |it| it.original == program);
+        Installed {
+            program,
+            deployments: of().map(|workload| workload.found.subject()).collect(),
+            images: of().flat_map(|it| it.images()).map(str::to_owned).collect(),
+        }
+    };
+    installation.originals().into_iter().map(installed).collect()
 }
 
 /// The template that keeps a constraint from running, if the problem is only that.

@@ -29,6 +29,7 @@ mod check;
 mod files;
 mod handle;
 pub mod manifest;
+mod near_path;
 mod params;
 pub mod paths;
 mod providers;

@@ -101,7 +101,7 @@ impl From<FileError> for Diagnostic {
     fn from(error: FileError) -> Self {
         let near = match &error {
             FileError::Read { path, source } if source.kind() == io::ErrorKind::NotFound => {
-                crate::paths::did_you_mean(path)
+                crate::near_path::did_you_mean(path)
             }
             _ => None,
         };

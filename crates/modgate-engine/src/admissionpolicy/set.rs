@@ -10,10 +10,7 @@ use modgate_api::{admissionregistration::ParamKind, kinds, meta::split_api_versi
 use modgate_cel::{Access, Action, Authorizer};
 use modgate_value::{Object, Str, Value};
 
-use crate::{
-    ServedPolicies,
-    cost::{Meter, PolicyCost},
-};
+use crate::cost::{Meter, PolicyCost};
 
 use super::{
     CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, Matched, Params, PolicyKind, Types,
@@ -385,21 +382,12 @@ impl PolicySet {
         mutating.chain(validating)
     }
 
-    /// The bindings that the webhooks leave to the API server. Name, and name of the policy.
-    pub fn left_to_api_server(
-        &self,
-        served: ServedPolicies,
-    ) -> impl Iterator<Item = (PolicyKind, &Str, &Str)> {
-        let is_left = move |it: &&Arc<CompiledBinding>| match served {
-            ServedPolicies::Off => true,
-            ServedPolicies::Marked => !it.for_modgate,
-            ServedPolicies::All => false,
-        };
-        let mutating = self.mutating.bindings.values().filter(is_left);
-        let validating = self.validating.bindings.values().filter(is_left);
-        mutating
-            .map(|it| (PolicyKind::Mutating, &it.name, &it.policy))
-            .chain(validating.map(|it| (PolicyKind::Validating, &it.name, &it.policy)))
+    /// All bindings: name, name of the policy, and whether they are modgate's rather than the API
+    /// server's.
+    pub fn bindings(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str, bool)> {
+        let mutating = self.mutating.bindings.values().map(|it| (PolicyKind::Mutating, it));
+        let validating = self.validating.bindings.values().map(|it| (PolicyKind::Validating, it));
+        mutating.chain(validating).map(|(kind, it)| (kind, &it.name, &it.policy, it.for_modgate))
     }
 
     /// Validations whose warnings the API server drops, because they quote an expression of several lines:

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use modgate_engine::ServedPolicies;
 use modgate_policies::{FileWatch, PolicyStore, Refresh};
 use modgate_telemetry::metrics::Metrics;
 use modgate_value::diag::Diagnostic;
@@ -57,9 +58,14 @@ pub(super) fn announce(store: &PolicyStore, metrics: &Metrics, refresh: &Refresh
     if snapshot.policies().next().is_none() {
         tracing::warn!(target: LOGGER, "there is no policy in the files: every request is allowed");
     }
-    let served = snapshot.config().admission_policies;
-    let mut left = snapshot.cluster_policies().left_to_api_server(served);
-    if let Some((kind, binding, policy)) = left.next() {
+    let is_left = |is_modgates: bool| match snapshot.config().admission_policies {
+        ServedPolicies::Off => true,
+        ServedPolicies::Marked => !is_modgates,
+        ServedPolicies::All => false,
+    };
+    let bindings = snapshot.cluster_policies().bindings();
+    let mut left = bindings.filter(|(.., is_modgates)| is_left(*is_modgates));
+    if let Some((kind, binding, policy, _)) = left.next() {
         tracing::warn!(target: LOGGER, kind = kind.as_str(), %binding, %policy, more = left.count(),
             "the webhooks do not evaluate this binding: add `.modgate.sh` to its `policyName`, or set \
              `--admission-policies=all`"
