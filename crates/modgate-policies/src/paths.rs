@@ -6,7 +6,6 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-pub use crate::near_path::did_you_mean;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 pub use modgate_review::manifest::is_of_a_tool;
 use modgate_value::{Value, yaml};
