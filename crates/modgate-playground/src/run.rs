@@ -10,7 +10,7 @@ use modgate_engine::{
     api::meta::Operation,
     constraint::{Arena, Inventory},
 };
-use modgate_report::{Finding, Format, Level, Report, about_policies, write};
+use modgate_report::{Finding, Level, Report, about_policies};
 use modgate_review::{
     decision::{self, document},
     explain::{Shown, explained, set_columns},
@@ -97,9 +97,8 @@ pub struct Mark {
 pub(crate) fn run(request: &Request) -> Answer {
     let mut run = Run::default();
     if run.all(request).is_none() {
-        let mut report = findings::report(&run.heard);
-        report.complete = false;
-        run.answer.review = write(&report, Format::Json);
+        let found: Value = about_policies(&findings::report(&run.heard)).into_iter().collect();
+        run.answer.review = document(&found);
         run.answer.explain.clear();
     }
     run.answer.marks = run.heard.iter().map(mark).collect();

@@ -405,8 +405,8 @@ mod tests {
             ("\nmaxWarnings: -1\n", "modgate.yaml:2:1: `maxWarnings` is a number from 0"),
             ("failOn: [a]\n", "modgate.yaml:1:1: `failOn` is a text"),
             (
-                "policies: [src, tset]\n",
-                "modgate.yaml:1:17: `policies`: there is no file or folder `tset`; did you mean `tests`?",
+                "policies: [src, tets]\n",
+                "modgate.yaml:1:17: `policies`: there is no file or folder `tets`; did you mean `tests`?",
             ),
             (
                 "suites:\n- srcs/...\n",

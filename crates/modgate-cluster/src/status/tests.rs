@@ -37,7 +37,9 @@ fn key(object: &Value) -> Key {
 impl Fixture {
     fn new() -> Self {
         let objects = Objects::default();
-        let ingest = Ingest::new(EngineConfig::default(), "gk".into(), objects);
+        let mut config = EngineConfig::default();
+        config.installation.namespace = "gk".into();
+        let ingest = Ingest::new(config, "gk".into(), objects);
         Self { ingest, entries: Entries::default(), reports: Reports::default() }
     }
 

@@ -129,12 +129,16 @@ mod tests {
 
     #[test]
     fn sizes() {
-        for (text, expected) in
-            [("1", Some(1)), ("2Ki", Some(2048)), ("64Mi", Some(64 << 20)), ("0", None)]
-        {
+        for (text, expected) in [
+            ("1", Some(1)),
+            ("2Ki", Some(2048)),
+            ("64Mi", Some(64 << 20)),
+            ("1Gi", Some(1 << 30)),
+            ("0", None),
+        ] {
             assert_eq!(size(text).ok(), expected, "{text}");
         }
-        for text in ["", "Mi", "-1", "1.5Mi", "1Gi", "99999999999999999999Mi"] {
+        for text in ["", "Mi", "-1", "1.5Mi", "1Ti", "99999999999999999999Mi"] {
             assert!(size(text).is_err(), "{text}");
         }
     }
