@@ -110,7 +110,7 @@ pub fn unexpanded<'r>(
             let (plural, are) = if count == 1 { ("", "is") } else { ("s", "are") };
             notes.push(format!(
                 "note: {count} constraint{plural} {are} for Pods and not evaluated for the Pods of \
-                 a {}: no ExpansionTemplate generates them (docs/concepts.md)",
+                 a {}: no ExpansionTemplate generates them (docs/mutation.md)",
                 printable(&kind.kind)
             ));
         }

@@ -150,10 +150,14 @@ pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
         return Ok(Exit::BadInput);
     };
     let results = tried(&units, args);
+    let untried = results.iter().filter(|found| found.offences == 0).count();
     let mut reported: Vec<Reported<'_>> = Vec::new();
     for (unit, found) in units.units.iter().zip(results) {
         if found.offences == 0 {
-            terminal.note(format_args!("note: no object was found that {} denies", unit.name));
+            terminal.note(format_args!(
+                "note: no object was found that {} denies; give one with `--object`",
+                unit.name
+            ));
         } else if found.exhausted {
             terminal.note(format_args!(
                 "note: {} used up its budget of {} decisions; `--budget` sets it",
@@ -181,7 +185,7 @@ pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
     }
     for sink in outputs.iter_mut().filter(|sink| sink.format == LintOutput::Text) {
         let plain = sink.terminal.again();
-        text(sink, &reported, &units, &plain)?;
+        text(sink, &reported, units.units.len(), untried, &plain)?;
     }
     outputs.report(&report(&reported, modgate_review::findings::report(&terminal.heard())))?;
     outputs.finish()?;
@@ -310,7 +314,8 @@ fn report(reported: &[Reported<'_>], mut report: Report) -> Report {
 fn text(
     out: &mut impl io::Write,
     reported: &[Reported<'_>],
-    units: &Units,
+    policies: usize,
+    untried: usize,
     terminal: &Terminal,
 ) -> Result<()> {
     for each in reported {
@@ -334,15 +339,18 @@ fn text(
         }
         writeln!(out)?;
     }
-    let policies = units.units.len();
     let findings = match reported.len() {
+        0 if untried == policies => String::new(),
         0 => "nothing gets past them".to_owned(),
         1 => "1 finding".to_owned(),
         count => format!("{count} findings"),
     };
+    // Of a policy that denied nothing, nothing is known.
+    let untried = if untried == 0 { String::new() } else { format!("{untried} not examined") };
+    let results: Vec<_> = [findings, untried].into_iter().filter(|text| !text.is_empty()).collect();
     let policies =
         if policies == 1 { "1 policy".to_owned() } else { format!("{policies} policies") };
-    Ok(writeln!(out, "{policies}: {findings}")?)
+    Ok(writeln!(out, "{policies}: {}", results.join(", "))?)
 }
 
 /// Writes the two requests of a finding.

@@ -259,3 +259,24 @@ fn what_cannot_be_tried() {
         assert!(run.stderr.contains(message), "{}", run.stderr);
     }
 }
+
+/// Nothing is said of a policy that denied none of the tried objects.
+#[test]
+fn policies_that_deny_nothing_are_not_examined() {
+    let never = "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\nmetadata: {name: never, namespace: shop}\n\
+                 spec:\n  type: Reject\n  match:\n  - {select: '$.kind', matchValue: Pod}\n  \
+                 - {select: '$.metadata.annotations.a', matchValue: b}\n  \
+                 - {select: '$.metadata.annotations.a', matchValue: c}\n";
+    let (_folder, ran) = lint(never, &["--budget", "50"]);
+    assert_eq!(ran.stdout, "1 policy: 1 not examined\n", "{}", ran.stderr);
+    assert!(ran.stderr.contains("denies; give one with `--object`"), "{}", ran.stderr);
+    assert_eq!(ran.code, Some(0));
+    let every = rego(&format!("{EVERY_LIST}violation[{{\"msg\": \"m\"}}] {{ true }}"), "{}");
+    let (_folder, ran) = lint(&format!("{never}---\n{every}"), &["--budget", "50"]);
+    let last = ran.stdout.lines().last().unwrap_or_default();
+    assert!(
+        last.starts_with("2 policies: ") && last.ends_with(", 1 not examined"),
+        "{}",
+        ran.stdout
+    );
+}
