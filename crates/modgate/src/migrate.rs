@@ -291,7 +291,7 @@ impl<W: Write> Printer<'_, W> {
         self.lost(&report.lost)?;
         self.left(&report.left)?;
         self.unset(&report.unset)?;
-        self.values(&report.values)?;
+        self.values(&report.values, &report.unset)?;
         self.steps(report)
     }
 
@@ -453,11 +453,14 @@ impl<W: Write> Printer<'_, W> {
         Ok(())
     }
 
-    fn values(&mut self, values: &Value) -> Result<()> {
+    fn values(&mut self, values: &Value, unset: &[Unset]) -> Result<()> {
         if values.as_object().is_none_or(Object::is_empty) {
             return Ok(());
         }
-        self.heading("the same as values of the chart, which the steps below set")?;
+        self.heading(match unset {
+            [] => "the same as values of the chart, which the steps below set",
+            _ => "the same as values of the chart: add them to the values that you gave, before the steps below",
+        })?;
         for line in yaml::write(values).lines() {
             writeln!(self.out, "  {}", printable(line))?;
         }

@@ -575,7 +575,8 @@ fn what_is_installed_goes_on() {
         fs::write(&empty, "{}\n").expect("written");
         let (_, stdout, _) = migrate(&["--values", &empty, &installed]);
         assert!(
-            stdout.contains("\nwould change with the values that you gave\n"),
+            stdout.contains("\nwould change with the values that you gave\n")
+                && stdout.contains("chart: add them to the values that you gave, before the steps"),
             "{what}: {stdout}"
         );
     }
