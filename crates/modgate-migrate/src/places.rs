@@ -18,7 +18,7 @@ pub(crate) enum Place {
 }
 
 /// All others go into `args`.
-pub(crate) const PLACES: [(&str, Place); 37] = [
+pub(crate) const PLACES: [(&str, Place); 47] = [
     (
         "additional-mutating-webhook-configs-to-rotate-certs",
         Place::List("certificates.additionalConfigurations.mutating"),
@@ -58,6 +58,16 @@ pub(crate) const PLACES: [(&str, Place); 37] = [
     ("operator-metrics-addr", Place::Chart),
     ("port", Place::Chart),
     ("prometheus-port", Place::Chart),
+    ("record", Place::Chart),
+    ("record-max-age", Place::Chart),
+    ("record-max-size", Place::Chart),
+    ("record-namespace", Place::Chart),
+    ("record-policy", Place::Chart),
+    ("record-sample", Place::Chart),
+    ("shadow", Place::Chart),
+    ("shadow-ca", Place::Chart),
+    ("shadow-timeout", Place::Chart),
+    ("shadow-url", Place::Chart),
     ("unified-mutate", Place::Chart),
     ("validating-webhook-configuration-name", Place::Text("validation.configurationName")),
     ("webapp", Place::Chart),

@@ -65,6 +65,8 @@ fn touched() -> Metrics {
     metrics.audit().finished(now, took, [("deny", 2), ("what", 3)]);
     metrics.audit().by_namespace([("shop", 2), ("", 3)]);
     metrics.found(&denied("r"));
+    metrics.shadow().differs("allow-to-deny", "/v1/admit");
+    metrics.shadow().candidates(1, 0);
     metrics.report_certificate(|| Some(1_800_000_000));
     metrics.report_leader(|| true);
     metrics.sync().objects("Pod", 3, 1);
