@@ -39,7 +39,7 @@ pub struct Spot {
     pub field: String,
     /// The part of its text, as the start and the end.
     pub span: Option<(usize, usize)>,
-    /// What is there.
+    /// The kind of the place.
     pub kind: PlaceKind,
 }
 

@@ -2,7 +2,7 @@
 //! result is compared with the answer, and changes nothing.
 
 mod candidates;
-mod judge;
+mod decider;
 mod remote;
 mod report;
 
@@ -26,7 +26,7 @@ pub use self::{
     candidates::{Candidates, Place},
     remote::{Remote, RemoteError, Target},
 };
-use self::{judge::Judge, report::Report};
+use self::{decider::Decider, report::Report};
 use crate::{
     Recorder,
     queue::{Bounds, Full, Queue},
@@ -105,8 +105,8 @@ impl Shadow {
         recorder: Option<Arc<Recorder>>,
     ) -> io::Result<Self> {
         let shared = Shared::new(metrics, recorder);
-        let judge = Judge::new(candidates, Arc::clone(&shared));
-        Self::start(shared, move || judge.run())
+        let decider = Decider::new(candidates, Arc::clone(&shared));
+        Self::start(shared, move || decider.run())
     }
 
     /// Sends requests to another webhook.

@@ -60,7 +60,7 @@ impl Cluster {
                     for object in objects {
                         take(policy_set, &object);
                         if is_read {
-                            // What the API server has says what it is.
+                            // An object from the API server has a kind and a name, so it can be inserted.
                             let _ = policy_set.inventory.insert(object);
                         }
                     }

@@ -70,7 +70,7 @@ impl fmt::Display for Decider {
 }
 
 /// How long a step may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs it; false where requests failed, or where policies were not evaluated.
 pub(crate) fn run(args: &Args) -> Result<bool> {
@@ -283,7 +283,7 @@ impl Webhook {
             .spawn()
             .with_context(|| binary.display().to_string())?;
         let mut webhook = Self { process, metrics, _folder: folder };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !client::is_ready(health) {
             if let Some(status) = webhook.process.try_wait()? {
                 bail!("modgate ended: {status}");

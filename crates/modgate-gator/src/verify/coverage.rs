@@ -137,7 +137,7 @@ pub(super) struct Place {
     pub(super) column: usize,
     /// The field of the policy.
     pub(super) field: String,
-    /// What is there.
+    /// The kind of the place.
     pub(super) kind: PlaceKind,
     /// What was reached.
     pub(super) hits: Hits,

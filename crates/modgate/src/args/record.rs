@@ -7,7 +7,7 @@ use modgate_value::gotime;
 
 use super::listen::size;
 
-/// What is written down of requests, and where.
+/// The record of requests: its folder, its bounds, and the sample.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Recording")]
 pub(crate) struct RecordArgs {

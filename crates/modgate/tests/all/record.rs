@@ -1,4 +1,4 @@
-//! `modgate serve --record`: what is written down of requests and answers, and what never is.
+//! `modgate serve --record`: the requests and answers in its files, and the data that is never there.
 
 use std::{
     fs,

@@ -85,7 +85,7 @@ fn candidates_decide_again_and_follow_their_files() {
         assert_eq!(server.metric(&series), 1, "{series}");
     }
 
-    // The candidate becomes what is in force.
+    // The candidate replaces the policies in force.
     folder.write("candidate.yaml", POLICIES);
     eventually("it is loaded again", || reported(&server) == [0; 4]);
     send(&server, 1);

@@ -11,7 +11,7 @@ use modgate_engine::constraint::{
 use modgate_testkit::{cluster::Cluster, gatekeeper::library, rego::library::folder};
 use modgate_value::{Object, Str, Value, yaml};
 
-use super::{PATIENCE, apply};
+use super::{TIMEOUT, apply};
 
 /// Policies with their bindings and parameters.
 pub(super) struct Policies {
@@ -122,7 +122,7 @@ spec: {policyName: zz-last, validationActions: [Deny]}
 ";
     let documents: Result<Vec<Value>, _> = documents.split("\n---\n").map(yaml::value).collect();
     apply(cluster, &["create", "-f", "-"], &documents?)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let outcome = cluster.run(["create", "configmap", "last", "--dry-run=server"], "")?;
         if outcome.stderr.contains("in force") {

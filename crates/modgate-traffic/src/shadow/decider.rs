@@ -29,7 +29,7 @@ const SHORTEST_REST: Duration = Duration::from_millis(5);
 const TIME: Duration = Duration::from_secs(5);
 
 /// Decides with candidates, one request after another.
-pub(super) struct Judge {
+pub(super) struct Decider {
     candidates: Arc<Candidates>,
     shared: Arc<Shared>,
     beside: Beside,
@@ -38,7 +38,7 @@ pub(super) struct Judge {
     owed: Duration,
 }
 
-impl Judge {
+impl Decider {
     pub(super) fn new(candidates: Arc<Candidates>, shared: Arc<Shared>) -> Self {
         Self {
             candidates,
