@@ -3,12 +3,18 @@
 mod connections;
 mod requests;
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::Router;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
+    server::{conn::auto, graceful::GracefulConnection},
     service::TowerToHyperService,
 };
 use tokio::{
@@ -131,7 +137,10 @@ async fn accept(socket: &TcpListener) -> Option<(std::net::TcpStream, SocketAddr
 
 fn protocol() -> auto::Builder<TokioExecutor> {
     let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HTTP1_BUFFER);
+    http.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE + CLOSING)
+        .max_buf_size(HTTP1_BUFFER);
     http.http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)
@@ -169,22 +178,49 @@ impl Served {
         };
         // Reviews are small and answered at once; waiting to fill segments only adds latency.
         let _ = stream.set_nodelay(true);
+        let spoke = async {
+            stream.readable().await?;
+            self.connection.spoke();
+            Ok(stream)
+        };
         match transport {
-            Transport::Plain => self.speak(stream).await,
+            Transport::Plain => {
+                if let Some(stream) = self.prepare(spoke).await {
+                    self.speak(stream).await;
+                }
+            }
             Transport::Tls(acceptor) => {
-                let handshake = tokio::select! {
-                    handshake = timeout(FIRST_REQUEST, acceptor.accept(stream)) => handshake,
-                    () = self.connection.is_cut_off() => return self.made_room(),
-                };
-                match handshake {
-                    Ok(Ok(stream)) => self.speak(stream).await,
-                    Ok(Err(error)) => {
-                        tracing::debug!(target: "listen", %peer, %error, "TLS handshake failed")
-                    }
-                    Err(_) => tracing::debug!(target: "listen", %peer, "TLS handshake timed out"),
+                let handshake = async { acceptor.accept(spoke.await?).await };
+                if let Some(stream) = self.prepare(handshake).await {
+                    self.speak(stream).await;
                 }
             }
         }
+    }
+
+    /// Waits until the client may send requests; `None` if it takes too long, or the connection had
+    /// to make room.
+    async fn prepare<T>(&self, ready: impl Future<Output = io::Result<T>>) -> Option<T> {
+        let ready = tokio::select! {
+            biased;
+            ready = timeout(FIRST_REQUEST, ready) => ready,
+            () = self.connection.is_cut_off() => {
+                self.made_room();
+                return None;
+            }
+        };
+        let peer = self.peer;
+        match ready {
+            Ok(Ok(stream)) => {
+                self.connection.shook_hands();
+                return Some(stream);
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(target: "listen", %peer, %error, "TLS handshake failed")
+            }
+            Err(_) => tracing::debug!(target: "listen", %peer, "TLS handshake timed out"),
+        }
+        None
     }
 
     async fn speak(&mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
@@ -197,25 +233,48 @@ impl Served {
         let outcome = tokio::select! {
             biased;
             outcome = connection.as_mut() => outcome,
-            () = self.connection.is_cut_off() => return self.made_room(),
+            () = self.connection.is_cut_off() => {
+                self.made_room();
+                // Its place is taken, and others may open connections faster than these close.
+                let closing = self.connections.closing();
+                if closing.is_none() || !self.connection.is_in_use() {
+                    return;
+                }
+                match self.close(connection).await {
+                    Some(outcome) => outcome,
+                    None => return,
+                }
+            }
             _ = self.closed.changed() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-            () = self.connections.expired(&self.connection) => {
-                connection.as_mut().graceful_shutdown();
-                loop {
-                    match timeout(CLOSING, connection.as_mut()).await {
-                        Ok(outcome) => break outcome,
-                        // A request came at the last moment.
-                        Err(_) if self.connection.has_requests() => {}
-                        Err(_) => return,
-                    }
-                }
-            }
+            () = self.connections.expired(&self.connection) => match self.close(connection).await {
+                Some(outcome) => outcome,
+                None => return,
+            },
         };
         if let Err(error) = outcome {
             tracing::debug!(target: "listen", peer = %self.peer, %error, "connection ended early");
+        }
+    }
+
+    /// Closes a connection without a request, so that no request on its way is lost: an HTTP/2 client
+    /// receives GOAWAY; a request over HTTP/1.1 that comes within [`CLOSING`] is answered with
+    /// `Connection: close`. `None` if the client does not close its side.
+    async fn close<C: GracefulConnection>(&self, mut connection: Pin<&mut C>) -> Option<C::Output> {
+        if self.connection.is_in_use() && !self.connection.is_http2() {
+            self.connection.close_after_answer();
+        } else {
+            connection.as_mut().graceful_shutdown();
+        }
+        loop {
+            match timeout(CLOSING, connection.as_mut()).await {
+                Ok(outcome) => return Some(outcome),
+                // A request came at the last moment.
+                Err(_) if self.connection.has_requests() => {}
+                Err(_) => return None,
+            }
         }
     }
 

@@ -11,19 +11,20 @@
 mod https;
 
 use std::{
+    collections::VecDeque,
     io::{ErrorKind, Read as _, Write as _},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use https::{Running, connect, get, trusting};
 use modgate_testkit::{
-    client,
+    client::{self, TlsConnection},
     steps::{TIMEOUT, eventually},
 };
 use modgate_value::Value;
@@ -150,6 +151,110 @@ fn idle_connections_make_room_for_others() {
     assert!(!is_closed(&idle[299]));
 }
 
+/// The review of a Pod on a connection that stays open, and the head of its answer.
+fn ask(stream: &mut TlsConnection, namespace: &str) -> std::io::Result<String> {
+    let body = review(namespace);
+    let text = client::post("/dragnet-webhook", &body).replacen("Connection: close\r\n", "", 1);
+    stream.write_all(text.as_bytes())?;
+    stream.flush()?;
+    let mut answer = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        match stream.read(&mut part)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            read => answer.extend_from_slice(&part[..read]),
+        }
+        let text = String::from_utf8_lossy(&answer);
+        let Some((head, rest)) = text.split_once("\r\n\r\n") else { continue };
+        let head = head.to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        if rest.len() >= length.expect("a length").parse().expect("a number") {
+            return Ok(head);
+        }
+    }
+}
+
+/// Opens connections as fast as they come and leaves each as it is, more of them than there may be,
+/// until the end of the test.
+fn open_idle(address: SocketAddr, kind: usize, over: &Arc<AtomicBool>) {
+    const HALF_HELLO: &[u8] = &[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
+    let over = Arc::clone(over);
+    thread::spawn(move || {
+        let mut held: VecDeque<(TcpStream, Option<TlsConnection>)> = VecDeque::new();
+        while !over.load(Ordering::SeqCst) {
+            if held.len() > 300 {
+                held.pop_front();
+            }
+            let Ok(mut stream) = TcpStream::connect(address) else { continue };
+            let tls = match kind {
+                0 => None,
+                1 => stream.write_all(HALF_HELLO).ok().and(None),
+                2 => client::connect(address, trusting(&[])).ok(),
+                3 => client::connect(address, trusting(&[])).ok().map(|mut tls| {
+                    let _ = tls.write_all(b"POST /dragnet-webhook HT").and_then(|()| tls.flush());
+                    tls
+                }),
+                _ => client::connect(address, trusting(&["h2"])).ok().map(|mut tls| {
+                    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+                    let _ = tls.write_all(preface).and_then(|()| tls.flush());
+                    tls
+                }),
+            };
+            held.push_back((stream, tls));
+        }
+    });
+}
+
+/// Connections that ask nothing, of every kind and from the address of a client, many more than
+/// there may be: the connections of that client stay, and each of its reviews is answered there.
+#[test]
+fn connections_in_use_stay_while_others_open_idle_ones() {
+    let server = Running::start(RULES, |_| {});
+    let mut clients = [connect(server.address), connect(server.address)];
+    let over = Arc::new(AtomicBool::new(false));
+    for client in &mut clients {
+        ask(client, "neighbour").expect("answered");
+    }
+    for kind in [0, 0, 1, 2, 3, 4] {
+        open_idle(server.address, kind, &over);
+    }
+    let end = Instant::now() + Duration::from_secs(5);
+    let mut count = 0;
+    while Instant::now() < end {
+        for client in &mut clients {
+            let head = ask(client, "neighbour").unwrap_or_else(|error| panic!("{count}: {error}"));
+            assert!(head.starts_with("http/1.1 200") && !head.contains("connection: close"));
+            count += 1;
+        }
+    }
+    over.store(true, Ordering::SeqCst);
+    assert!(count > 20, "{count}");
+}
+
+/// More connections in use than there may be: the one that was not used for longest makes room, and
+/// a review that is on its way on it is answered, with `Connection: close`.
+#[test]
+fn a_connection_in_use_that_makes_room_answers_once_more() {
+    let server = Running::start(RULES, |_| {});
+    let mut oldest = connect(server.address);
+    assert!(!ask(&mut oldest, "neighbour").expect("answered").contains("connection: close"));
+    let mut others = Vec::new();
+    for _ in 0..255 {
+        let mut other = connect(server.address);
+        ask(&mut other, "neighbour").expect("answered");
+        others.push(other);
+    }
+    let mut newest = connect(server.address);
+    ask(&mut newest, "neighbour").expect("answered");
+    let head = ask(&mut oldest, "neighbour").expect("answered although it made room");
+    assert!(head.contains("connection: close"), "{head}");
+    assert_eq!(oldest.read(&mut [0]).unwrap_or(0), 0, "closed");
+    for other in &mut others {
+        let head = ask(other, "neighbour").expect("answered");
+        assert!(!head.contains("connection: close"), "{head}");
+    }
+}
+
 /// More bytes of bodies than there may be, none of which is complete: a review is decided all the
 /// same.
 #[test]
@@ -180,7 +285,14 @@ fn bodies_that_do_not_come_make_room_for_others() {
 type Sender = hyper::client::conn::http2::SendRequest<http_body_util::Full<hyper::body::Bytes>>;
 
 /// One HTTP/2 connection, as an API server has it.
-async fn http2(address: std::net::SocketAddr) -> Sender {
+async fn http2(address: SocketAddr) -> Sender {
+    http2_and_its_end(address).await.0
+}
+
+/// The same, and what becomes of the connection.
+async fn http2_and_its_end(
+    address: SocketAddr,
+) -> (Sender, tokio::task::JoinHandle<hyper::Result<()>>) {
     use hyper_util::rt::{TokioExecutor, TokioIo};
 
     let tcp = tokio::net::TcpStream::connect(address).await.expect("connected");
@@ -191,8 +303,7 @@ async fn http2(address: std::net::SocketAddr) -> Sender {
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
             .await
             .expect("HTTP/2");
-    tokio::spawn(connection);
-    sender
+    (sender, tokio::spawn(connection))
 }
 
 fn request(
@@ -231,6 +342,30 @@ async fn an_evaluation_without_end_does_not_hold_up_its_connection() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(!endless.is_finished());
+    tokio::task::spawn_blocking(move || drop(server)).await.expect("ended");
+}
+
+/// An HTTP/2 connection that makes room ends with GOAWAY, after a request that is evaluated.
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_connections_that_make_room_receive_goaway() {
+    let server = tokio::task::spawn_blocking(|| Running::start(RULES, |_| {}));
+    let server = server.await.expect("server");
+    let (mut oldest, ended) = http2_and_its_end(server.address).await;
+    let answer = oldest.send_request(request("POST", "/dragnet-webhook", review("neighbour")));
+    assert_eq!(answer.await.expect("answered").status(), 200);
+    let mut others = Vec::new();
+    for _ in 0..256 {
+        let mut other = http2(server.address).await;
+        let answer = other.send_request(request("POST", "/dragnet-webhook", review("neighbour")));
+        assert_eq!(answer.await.expect("answered").status(), 200);
+        others.push(other);
+    }
+    let ended = tokio::time::timeout(TIMEOUT, ended).await.expect("in time").expect("joined");
+    ended.expect("GOAWAY, no end in the middle of everything");
+    for other in &mut others {
+        let answer = other.send_request(request("POST", "/dragnet-webhook", review("neighbour")));
+        assert_eq!(answer.await.expect("answered").status(), 200);
+    }
     tokio::task::spawn_blocking(move || drop(server)).await.expect("ended");
 }
 

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -15,9 +15,12 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// How long a handshake and the first request may take before the connection counts as idle when
-/// there are too many.
-const FIRST_REQUEST: Duration = Duration::from_secs(2);
+/// How long a handshake and the first request, or the body of a request, may take before the
+/// connection is the first to go when there are too many.
+const PATIENT: Duration = Duration::from_secs(2);
+
+/// Connections that make room wait for requests on their way, at most so many at a time.
+const MAX_CLOSING: usize = 64;
 
 /// Bounds on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,35 @@ pub(super) struct Limits {
 pub(super) struct Connections {
     limits: Limits,
     open: Mutex<Vec<Arc<Connection>>>,
+    /// Those that made room and are not closed yet.
+    closing: Arc<AtomicUsize>,
+}
+
+/// Holds a place among the connections that made room and are not closed yet.
+#[derive(Debug)]
+pub(super) struct Closing(Arc<AtomicUsize>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a connection waits for, by progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// The first byte.
+    Silent,
+    /// The end of the handshake.
+    Handshake,
+    /// The first request.
+    FirstRequest,
+    /// A further request.
+    NextRequest,
+}
+
+impl Waiting {
+    const ALL: [Self; 4] = [Self::Silent, Self::Handshake, Self::FirstRequest, Self::NextRequest];
 }
 
 /// One open connection, and what it is doing.
@@ -44,24 +76,30 @@ pub(super) struct Connections {
 pub(super) struct Connection {
     peer: IpAddr,
     since: Instant,
+    /// How far it came before its first request: an index of [`Waiting::ALL`].
+    progress: AtomicU8,
+    /// Whether its requests are HTTP/2.
+    http2: AtomicBool,
+    /// Whether the next answer is its last.
+    last_answer: AtomicBool,
     /// Requests whose answer is not ready.
     requests: AtomicUsize,
     /// Those of them whose body is not there yet.
     receiving: AtomicUsize,
     /// Whether a request was answered.
     answered: AtomicBool,
-    /// Milliseconds from `since` to the last answer.
+    /// Milliseconds from `since` to the last answer, or to the last request that began.
     last: AtomicU64,
     cut: Notify,
 }
 
 impl Connections {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, open: Mutex::default() }
+        Self { limits, open: Mutex::default(), closing: Arc::default() }
     }
 
     /// Takes a connection in. If there are too many, of its peer or in all, one that waits for its
-    /// client is cut off; `None` if every other is at work.
+    /// client makes room; `None` if every other is at work.
     pub(super) fn admit(&self, peer: IpAddr) -> Option<Arc<Connection>> {
         let peer = peer.to_canonical();
         let mut open = self.open();
@@ -74,6 +112,9 @@ impl Connections {
         let connection = Arc::new(Connection {
             peer,
             since: Instant::now(),
+            progress: AtomicU8::new(0),
+            http2: AtomicBool::new(false),
+            last_answer: AtomicBool::new(false),
             requests: AtomicUsize::new(0),
             receiving: AtomicUsize::new(0),
             answered: AtomicBool::new(false),
@@ -89,6 +130,14 @@ impl Connections {
         self.open().retain(|open| !Arc::ptr_eq(open, connection));
     }
 
+    /// A place for a connection that made room, while it waits for requests on their way; `None` if
+    /// too many do.
+    pub(super) fn closing(&self) -> Option<Closing> {
+        let closing = Closing(Arc::clone(&self.closing));
+        let before = self.closing.fetch_add(1, Ordering::Relaxed);
+        (before < MAX_CLOSING).then_some(closing)
+    }
+
     /// Waits until the connection has kept us waiting for too long.
     pub(super) async fn expired(&self, connection: &Connection) {
         while let Some(until) = connection.expires(&self.limits, Instant::now()) {
@@ -101,10 +150,28 @@ impl Connections {
     }
 }
 
-/// Cuts off the connection that is needed least, if any waits for its client.
+/// Makes one connection go, if any waits for its client: the oldest that is overdue, else the oldest
+/// of those that wait for the same, where most wait for the same.
+///
+/// So the kind of connection that fills the listener makes room for itself: neither a handshake nor
+/// a connection in use goes because others open connections and send nothing on them.
 fn cut_off(open: &mut Vec<Arc<Connection>>, which: impl Fn(&Connection) -> bool) -> Option<()> {
-    let waiting = open.iter().enumerate().filter(|(_, connection)| which(connection));
-    let (_, least) = waiting.filter_map(|(at, it)| Some((it.need()?, at))).min()?;
+    let of_which = || open.iter().enumerate().filter(|(_, connection)| which(connection));
+    let overdue = of_which().filter_map(|(at, it)| Some((it.overdue()?, at))).min();
+    let oldest = |kind| {
+        let waiting = of_which().filter(|(_, connection)| connection.waiting() == Some(kind));
+        let (mut count, mut oldest) = (0, None);
+        for (at, connection) in waiting {
+            count += 1;
+            let this = (connection.waits_since(), at);
+            oldest = Some(oldest.map_or(this, |oldest| this.min(oldest)));
+        }
+        oldest.map(|oldest| (count, oldest))
+    };
+    let (_, least) = overdue.or_else(|| {
+        let kinds = Waiting::ALL.into_iter().rev().filter_map(oldest);
+        kinds.max_by_key(|(count, _): &(usize, _)| *count).map(|(_, oldest)| oldest)
+    })?;
     open.swap_remove(least).cut.notify_one();
     Some(())
 }
@@ -115,8 +182,40 @@ impl Connection {
         self.cut.notified().await;
     }
 
+    /// The first byte has come.
+    pub(super) fn spoke(&self) {
+        self.progress.store(1, Ordering::Relaxed);
+    }
+
+    /// The handshake is complete.
+    pub(super) fn shook_hands(&self) {
+        self.progress.store(2, Ordering::Relaxed);
+    }
+
+    /// Whether a request was answered: its client may be sending the next one.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.answered.load(Ordering::Relaxed) || self.has_requests()
+    }
+
+    /// Whether its requests are HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.http2.load(Ordering::Relaxed)
+    }
+
+    /// Closes an HTTP/1.1 connection after the next answer.
+    pub(super) fn close_after_answer(&self) {
+        self.last_answer.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the answer that is ready is the last of an HTTP/1.1 connection.
+    pub(super) fn closes(&self) -> bool {
+        self.last_answer.load(Ordering::Relaxed) && !self.is_http2()
+    }
+
     /// A request has come.
-    pub(super) fn begin(&self) {
+    pub(super) fn begin(&self, http2: bool) {
+        self.http2.store(http2, Ordering::Relaxed);
+        self.touch();
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.receiving.fetch_add(1, Ordering::Relaxed);
     }
@@ -128,8 +227,7 @@ impl Connection {
 
     /// Its answer is ready, or the client no longer waits for it.
     pub(super) fn end(&self) {
-        let now = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last.store(now, Ordering::Relaxed);
+        self.touch();
         self.answered.store(true, Ordering::Relaxed);
         self.requests.fetch_sub(1, Ordering::Relaxed);
     }
@@ -139,24 +237,32 @@ impl Connection {
         self.requests.load(Ordering::Relaxed) > 0
     }
 
-    /// How much a connection that waits for its client is needed. Least where no first request has
-    /// come for some time, then between requests, then in a handshake that may still succeed, then
-    /// while a body is received; and less the longer that lasts. `None` while a request is evaluated.
-    ///
-    /// Young handshakes are needed more than idle connections: otherwise idle ones that fill the
-    /// listener would let new clients only evict each other.
-    fn need(&self) -> Option<(u8, Instant)> {
+    fn touch(&self) {
+        let now = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
+    }
+
+    /// Since when the connection has waited for its first request or for the bodies of all of its
+    /// requests, if that is too long.
+    fn overdue(&self) -> Option<Instant> {
         let requests = self.requests.load(Ordering::Relaxed);
-        if requests > self.receiving.load(Ordering::Relaxed) {
+        let is_due = match requests {
+            0 => !self.answered.load(Ordering::Relaxed),
+            _ => requests <= self.receiving.load(Ordering::Relaxed),
+        };
+        let since = self.waits_since();
+        (is_due && since.elapsed() > PATIENT).then_some(since)
+    }
+
+    /// What the connection waits for; `None` while a request is received or evaluated.
+    fn waiting(&self) -> Option<Waiting> {
+        if self.has_requests() {
             return None;
         }
-        let kind = match (requests, self.answered.load(Ordering::Relaxed)) {
-            (0, false) if self.since.elapsed() > FIRST_REQUEST => 0,
-            (0, true) => 1,
-            (0, false) => 2,
-            _ => 3,
-        };
-        Some((kind, self.waits_since()))
+        if self.answered.load(Ordering::Relaxed) {
+            return Some(Waiting::NextRequest);
+        }
+        Waiting::ALL.get(usize::from(self.progress.load(Ordering::Relaxed))).copied()
     }
 
     fn waits_since(&self) -> Instant {
@@ -204,34 +310,65 @@ mod tests {
     }
 
     fn answer(connection: &Connection) {
-        connection.begin();
+        connection.begin(false);
         connection.received();
         connection.end();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_least_needed_one_makes_room() {
+    async fn requests_do_not_make_room() {
         let connections = connections(4, 4);
         let working = admit(&connections, 1).await;
+        let answered = admit(&connections, 3).await;
         let receiving = admit(&connections, 2).await;
         let silent = admit(&connections, 4).await;
-        let answered = admit(&connections, 3).await;
-        tokio::time::advance(SECOND).await;
-        working.begin();
+        working.begin(false);
         working.received();
-        receiving.begin();
+        receiving.begin(false);
         answer(&answered);
-        for least in [&silent, &answered, &receiving] {
+        for least in [&silent, &answered] {
             assert!(!is_cut_off(least));
             let new = admit(&connections, 5).await;
             assert!(is_cut_off(least));
-            new.begin();
+            new.begin(false);
             new.received();
+            // Its body is on its way.
+            receiving.touch();
         }
         assert!(connections.admit(peer(6)).is_none(), "all are at work");
+        tokio::time::advance(PATIENT + SECOND).await;
+        assert!(connections.admit(peer(6)).is_some());
+        assert!(is_cut_off(&receiving), "its body does not come");
         working.end();
         assert!(connections.admit(peer(6)).is_some());
-        assert!(is_cut_off(&working));
+        assert!(!is_cut_off(&working), "the silent one goes");
+    }
+
+    /// Whatever others do with connections on which they ask nothing, one in use stays, and so does
+    /// a handshake that gets ahead.
+    #[tokio::test(start_paused = true)]
+    async fn connections_in_use_stay() {
+        let idle: [fn(&Connection); 3] = [|_| {}, Connection::spoke, Connection::shook_hands];
+        for others in [&idle[..1], &idle[1..2], &idle[2..], &idle] {
+            let connections = connections(64, 64);
+            let client = connections.admit(peer(1)).expect("room");
+            answer(&client);
+            for (count, leave) in others.iter().cycle().take(1000).enumerate() {
+                leave(&connections.admit(peer(1)).expect("room"));
+                if count % 100 == 50 {
+                    answer(&client);
+                }
+                tokio::time::advance(Duration::from_millis(5)).await;
+            }
+            assert!(!is_cut_off(&client));
+            // As many more as there is room for, none of which comes as far as this one.
+            let shaken = connections.admit(peer(1)).expect("room");
+            shaken.shook_hands();
+            for _ in 0..200 {
+                connections.admit(peer(1)).expect("room");
+            }
+            assert!(!is_cut_off(&shaken));
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -244,15 +381,25 @@ mod tests {
         for connection in &idle {
             answer(connection);
         }
-        // More clients knock in the time of one handshake than there are connections.
-        let new: Vec<_> = (0..8).map(|_| connections.admit(peer(2)).expect("room")).collect();
-        assert!(idle.iter().all(|connection| is_cut_off(connection)));
+        // Half of all places are for those that come.
+        let new: Vec<_> = (0..4).map(|_| connections.admit(peer(2)).expect("room")).collect();
+        assert_eq!(idle.iter().filter(|connection| is_cut_off(connection)).count(), 4);
         assert!(!new.iter().any(|connection| is_cut_off(connection)));
-        // Who does not ask in time makes room before a client that asked does.
+        // A client that sends no request in time makes room before a client that sent one does.
         answer(&new[0]);
-        tokio::time::advance(FIRST_REQUEST + SECOND).await;
+        tokio::time::advance(PATIENT + SECOND).await;
         let client = connections.admit(peer(3)).expect("room");
         assert!(is_cut_off(&new[1]) && !is_cut_off(&new[0]) && !is_cut_off(&client));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_wait_while_they_close() {
+        let connections = connections(2, 2);
+        let mut closing: Vec<_> = (0..MAX_CLOSING).map(|_| connections.closing()).collect();
+        assert!(closing.iter().all(Option::is_some));
+        assert!(connections.closing().is_none() && connections.closing().is_none());
+        closing.pop();
+        assert!(connections.closing().is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -290,7 +437,7 @@ mod tests {
         answer(&connection);
         connections.expired(&connection).await;
         assert_eq!(after(began), 100, "idle");
-        connection.begin();
+        connection.begin(false);
         let asleep = tokio::time::timeout(SECOND * 1000, connections.expired(&connection)).await;
         assert!(asleep.is_err(), "at work");
     }

@@ -12,8 +12,9 @@ use std::{
 use axum::{Router, response::Response};
 use http_body_util::BodyExt as _;
 use hyper::{
-    Request,
+    Request, Version,
     body::{Body, Bytes, Frame, Incoming, SizeHint},
+    header::{CONNECTION, HeaderValue},
     service::Service,
 };
 use hyper_util::service::TowerToHyperService;
@@ -40,7 +41,8 @@ impl Service<Request<Incoming>> for Requests {
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        self.connection.begin();
+        let connection = Arc::clone(&self.connection);
+        connection.begin(request.version() == Version::HTTP_2);
         let open =
             Arc::new(Open { connection: Arc::clone(&self.connection), rest: Mutex::default() });
         let body = |body| Received { body: Some(body), open: Arc::clone(&open) };
@@ -51,7 +53,12 @@ impl Service<Request<Incoming>> for Requests {
             if let Some(rest) = rest {
                 let _ = timeout(DRAIN_TIME, drain(rest)).await;
             }
-            answer
+            answer.map(|mut answer| {
+                if connection.closes() {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                answer
+            })
         })
     }
 }
