@@ -394,6 +394,29 @@ fn templates_that_are_refused() {
          want: (object: object[any: any], key: any, default: any, value: any)\n\
          hooks.hooks_builtin:21: rego_type_error: undefined ref: r.msg\n\tr.msg\n\t^\n\thave: number"
     );
+    // Alternatives, in either order of the clauses: what is closed comes before what is open.
+    for (first, second, union) in [
+        ("[]", "split(\"a\", \"\")", "array[string], array[any]"),
+        ("[\"a\"]", "split(\"a\", \"\")", "array<string>, array[string]"),
+        ("[\"a\", 1]", "split(\"a\", \"\")", "array<string, number>, array[string]"),
+        ("[\"a\"]", "array.concat([1], [2])", "array<string>, array[any]"),
+        ("[\"a\"]", "[\"a\", 1]", "array<string>, array<string, number>"),
+        ("{\"a\": 1}", "{\"b\": \"x\"}", "object<a: number>, object<b: string>"),
+        (
+            "{\"a\": 1}",
+            "urlquery.decode_object(\"a=1\")",
+            "object<a: number>, object[string: array[string]]",
+        ),
+    ] {
+        for (one, other) in [(first, second), (second, first)] {
+            let rego = format!(
+                "f(_) = x {{ x := {one} }} else = y {{ y := {other} }}\n\
+                 violation[{{\"msg\": \"a\"}}] {{ json.match_schema(f(1), 1) }}"
+            );
+            let text = refused(&template(&rego));
+            assert!(text.contains(&format!("have: (any<{union}>, ")), "{one}, {other}: {text}");
+        }
+    }
     let library = |rego: &str| {
         template(rego)
             + "    libs:\n    - |\n      package lib.x\n      f(a) = b { b := count(a) }\n"

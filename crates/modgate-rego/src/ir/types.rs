@@ -21,6 +21,9 @@ pub(crate) struct Environment {
 }
 
 /// A type; [`Type::Unknown`] where nothing has been inferred yet.
+///
+/// Alternatives are listed in the order of the variants and their members, which is OPA's: open arrays and
+/// objects come after closed ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Type {
     Unknown,
@@ -29,13 +32,13 @@ pub(crate) enum Type {
     Number,
     String,
     Array {
-        fixed: Vec<Type>,
         rest: Option<Box<Type>>,
+        fixed: Vec<Type>,
     },
     Object {
+        rest: Option<Box<(Type, Type)>>,
         /// By the JSON text of the key.
         fixed: BTreeMap<Key, Type>,
-        rest: Option<Box<(Type, Type)>>,
     },
     Set(Box<Type>),
     /// One of these; anything when empty.
