@@ -85,8 +85,8 @@ impl Default for RequestLimits {
     }
 }
 
-/// State that all handlers share.
-#[derive(Debug)]
+/// State that all handlers share. The default has no policies and counts nothing that others read.
+#[derive(Debug, Default)]
 pub struct App {
     /// The policies in force.
     pub current: Arc<PolicyHandle>,

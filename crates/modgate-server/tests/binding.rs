@@ -15,15 +15,12 @@ use axum::{
 };
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body as KubeBody};
-use modgate_cluster::{ApiLookup, Operations};
+use modgate_cluster::ApiLookup;
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicySource, Snapshot, constraint::Inventory,
 };
 use modgate_policies::{Objects, PolicySet};
-use modgate_server::{
-    App, Bodies, Evaluators, GatekeeperConfig, Readiness, RequestLimits, Routes, router,
-};
-use modgate_telemetry::metrics::Metrics;
+use modgate_server::{App, Evaluators, Routes, router};
 use modgate_value::{Value, yaml};
 use tokio::runtime::Handle;
 use tower::{ServiceExt as _, service_fn};
@@ -63,17 +60,7 @@ fn process(client: Client) -> Router {
 }
 
 fn process_with(client: Client, snapshot: Snapshot) -> Router {
-    let app = App {
-        current: Arc::default(),
-        metrics: Arc::new(Metrics::new()),
-        evaluators: Evaluators::new(1),
-        bodies: Bodies::default(),
-        limits: RequestLimits::default(),
-        gatekeeper: GatekeeperConfig::default(),
-        operations: Operations::default(),
-        readiness: Readiness::default(),
-        traffic: Default::default(),
-    };
+    let app = App { evaluators: Evaluators::new(1), ..App::default() };
     let lookup = ApiLookup::new(client, Handle::current(), Duration::from_secs(60));
     app.current.store(Arc::new(PolicySet {
         snapshot,

@@ -28,11 +28,8 @@ use modgate_engine::{
     constraint::{Arena, Inventory},
     jsonpatch::{self, Op, PatchOperation, Tree},
 };
-use modgate_policies::{Objects, PolicyHandle, PolicySet};
-use modgate_server::{
-    App, Bodies, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes, router,
-};
-use modgate_telemetry::metrics::Metrics;
+use modgate_policies::{Objects, PolicySet};
+use modgate_server::{App, Evaluators, GatekeeperConfig, OnFailure, Routes, router};
 use modgate_testkit::{
     corpus::{self, Roots},
     gatekeeper::validation::{Answer, Settings, Subject, run_with},
@@ -53,19 +50,13 @@ struct Server {
 impl Server {
     fn new(engine: EngineConfig) -> Self {
         let app = Arc::new(App {
-            current: Arc::new(PolicyHandle::default()),
-            metrics: Arc::new(Metrics::new()),
             evaluators: Evaluators::new(1),
-            bodies: Bodies::default(),
-            limits: RequestLimits::default(),
             // So that a failure of ours has the text that the engine gives it.
             gatekeeper: GatekeeperConfig {
                 on_failure: OnFailure::Deny,
                 ..GatekeeperConfig::default()
             },
-            operations: modgate_cluster::Operations::default(),
-            readiness: modgate_server::Readiness::default(),
-            traffic: Default::default(),
+            ..App::default()
         });
         let (objects, inventory) = (Objects::default(), Inventory::default());
         let world = PolicySet { snapshot: Snapshot::new(engine), objects, inventory };

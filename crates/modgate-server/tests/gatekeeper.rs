@@ -26,10 +26,9 @@ use modgate_engine::{
     Change, EngineConfig, OnError, PolicySource, Snapshot, constraint::Inventory,
 };
 use modgate_export::{AdmissionQueue, ExportConfig, Exporter};
-use modgate_policies::{Objects, PolicyHandle, PolicySet};
+use modgate_policies::{Objects, PolicySet};
 use modgate_server::{
-    AdmissionEvents, App, Bodies, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes,
-    router,
+    AdmissionEvents, App, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes, router,
 };
 use modgate_telemetry::metrics::Metrics;
 use modgate_testkit::{
@@ -68,17 +67,7 @@ impl Server {
         evaluators: Evaluators,
         limits: RequestLimits,
     ) -> Self {
-        let app = Arc::new(App {
-            current: Arc::new(PolicyHandle::default()),
-            metrics: Arc::new(Metrics::new()),
-            evaluators,
-            bodies: Bodies::default(),
-            limits,
-            gatekeeper,
-            operations: modgate_cluster::Operations::default(),
-            readiness: modgate_server::Readiness::default(),
-            traffic: Default::default(),
-        });
+        let app = Arc::new(App { evaluators, limits, gatekeeper, ..App::default() });
         let mut server = Self {
             router: router(Arc::clone(&app), Routes::All),
             app,

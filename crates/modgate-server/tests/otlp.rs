@@ -11,12 +11,9 @@ use std::{
 };
 
 use axum::{body::Body, http::Request};
-use modgate_cluster::Operations;
 use modgate_engine::EngineConfig;
 use modgate_policies::{PolicyFiles, PolicyHandle, PolicyStore};
-use modgate_server::{
-    App, Bodies, Evaluators, GatekeeperConfig, Readiness, RequestLimits, Routes, router,
-};
+use modgate_server::{App, Routes, router};
 use modgate_telemetry::{
     metrics::Metrics,
     otlp::{self, OtlpConfig},
@@ -72,17 +69,7 @@ async fn a_collector_is_sent_metrics_and_spans() {
     let current = Arc::new(PolicyHandle::default());
     let no_files = PolicyFiles { policies: Vec::new(), objects: Vec::new() };
     current.store(Arc::clone(PolicyStore::new(no_files, EngineConfig::default()).policies()));
-    let app = Arc::new(App {
-        current,
-        metrics: Arc::new(Metrics::new()),
-        evaluators: Evaluators::per_processor(),
-        bodies: Bodies::default(),
-        limits: RequestLimits::default(),
-        gatekeeper: GatekeeperConfig::default(),
-        operations: Operations::default(),
-        readiness: Readiness::default(),
-        traffic: Default::default(),
-    });
+    let app = Arc::new(App { current, ..App::default() });
     let config = OtlpConfig { endpoint, metrics: Some(Duration::from_millis(200)) };
     otlp::start(&config, &app.metrics).expect("started");
     let review = r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",

@@ -17,12 +17,11 @@ use axum::{
 use http_body_util::BodyExt as _;
 use modgate_cluster::ClusterConfig;
 use modgate_engine::EngineConfig;
-use modgate_policies::{PolicyFiles, PolicyHandle, PolicyStore};
+use modgate_policies::{PolicyFiles, PolicyStore};
 use modgate_server::{
-    App, Bodies, CertificateSource, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes,
+    App, CertificateSource, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes,
     ServeConfig, router,
 };
-use modgate_telemetry::metrics::Metrics;
 use modgate_value::Value;
 use tower::ServiceExt as _;
 
@@ -59,17 +58,7 @@ impl Server {
         limits: RequestLimits,
         gatekeeper: GatekeeperConfig,
     ) -> Self {
-        let app = Arc::new(App {
-            current: Arc::new(PolicyHandle::default()),
-            metrics: Arc::new(Metrics::new()),
-            evaluators,
-            bodies: Bodies::default(),
-            limits,
-            gatekeeper,
-            operations: modgate_cluster::Operations::default(),
-            readiness: modgate_server::Readiness::default(),
-            traffic: Default::default(),
-        });
+        let app = Arc::new(App { evaluators, limits, gatekeeper, ..App::default() });
         Self { router: router(Arc::clone(&app), Routes::All), app }
     }
 

@@ -40,7 +40,7 @@ pub use self::{
         EventResult, ExportMetrics, Health, Reconciled, SyncMetrics, WatchMetrics,
     },
     traffic::{NotRecorded, NotShadowed, RecordMetrics, ShadowMetrics, ShadowResult},
-    webhooks::{InFlight, Webhook},
+    webhooks::{InFlight, UndecidedCause, Webhook},
 };
 use crate::spans::{Parent, Span, Tracer};
 
@@ -276,6 +276,11 @@ impl Metrics {
     /// A request has waited for its turn, and got it or gave up.
     pub fn queued(&self, webhook: Webhook, waited: Duration) {
         self.webhooks.queued(webhook, waited);
+    }
+
+    /// Modgate itself failed to decide a review.
+    pub fn undecided(&self, webhook: Webhook, cause: UndecidedCause) {
+        self.webhooks.undecided(webhook, cause);
     }
 
     /// Bytes of the bodies of requests, kept by those who receive them.

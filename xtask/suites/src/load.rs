@@ -236,8 +236,7 @@ impl Connection {
             self.fill()?;
         };
         let head = str::from_utf8(self.buffer.get(..head_end).unwrap_or_default())?;
-        let status = head.split(' ').nth(1).unwrap_or_default();
-        ensure!(status == "200", "HTTP status `{status}`");
+        let status = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let length = head
             .lines()
             .filter_map(|line| line.split_once(':'))
@@ -252,6 +251,10 @@ impl Connection {
             self.fill()?;
         }
         ensure!(self.filled == end, "bytes follow the answer");
+        if status != "200" {
+            let body = self.buffer.get(head_end..end).unwrap_or_default();
+            bail!("HTTP status {status}: {}", String::from_utf8_lossy(body));
+        }
         self.buffer.get(head_end..end).context("the answer is cut off")
     }
 

@@ -10,6 +10,7 @@ mod cases;
 mod probes;
 
 use std::{
+    collections::BTreeMap,
     fs,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -63,6 +64,10 @@ const PERIOD: Duration = Duration::from_millis(20);
 /// And connects anew after so many: who is locked out is seen.
 const FRESH: u64 = 20;
 
+/// Different faults that are printed, and characters of each.
+const MAX_FAULTS: usize = 20;
+const FAULT_CHARS: usize = 400;
+
 /// How much more memory than in the first third of the time there may be later: 10 %.
 const GROWTH: (usize, usize) = (11, 10);
 
@@ -75,7 +80,9 @@ struct Run {
     wrong: AtomicU64,
     failed: AtomicU64,
     attacks: AtomicU64,
-    first_fault: Mutex<Option<String>>,
+    /// What went wrong, and how often.
+    faults: Mutex<BTreeMap<String, u64>>,
+    start: Instant,
     /// Nanoseconds of each answer to a well-behaved client in this minute.
     latencies: Mutex<Vec<u64>>,
     probes: Mutex<Times>,
@@ -88,8 +95,15 @@ impl Run {
 
     fn fault(&self, count: &AtomicU64, what: &str) {
         count.fetch_add(1, Ordering::Relaxed);
-        let mut first = self.first_fault.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert_with(|| what.to_owned());
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let what = what.trim().chars().take(FAULT_CHARS).collect::<String>();
+        if let Some(count) = faults.get_mut(&what) {
+            *count += 1;
+        } else if faults.len() < MAX_FAULTS {
+            let minute = self.start.elapsed().as_secs() / 60 + 1;
+            print_fault(minute, &what);
+            faults.insert(what, 1);
+        }
     }
 }
 
@@ -118,7 +132,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         wrong: AtomicU64::new(0),
         failed: AtomicU64::new(0),
         attacks: AtomicU64::new(0),
-        first_fault: Mutex::new(None),
+        faults: Mutex::default(),
+        start: Instant::now(),
         latencies: Mutex::new(Vec::new()),
         probes: Mutex::default(),
     });
@@ -144,21 +159,33 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         minutes
     });
     let minutes = minutes?;
-    let fault = run.first_fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let undecided = probes::undecided(ports)?;
+    let faults = run.faults.lock().unwrap_or_else(PoisonError::into_inner).clone();
     println!(
-        "answers checked {}, wrong {}, missing {}, attacks {}{}",
+        "answers checked {}, wrong {}, missing {}, attacks {}",
         run.sent.load(Ordering::Relaxed),
         run.wrong.load(Ordering::Relaxed),
         run.failed.load(Ordering::Relaxed),
         run.attacks.load(Ordering::Relaxed),
-        fault.as_deref().map(|fault| format!("; the first fault: {fault}")).unwrap_or_default()
     );
+    for (what, count) in &faults {
+        println!("{count} times: {what}");
+    }
+    for line in undecided.lines() {
+        println!("{line}");
+    }
     println!("{}", run.probes.lock().unwrap_or_else(PoisonError::into_inner));
     let is_flat = is_flat(&minutes);
     if !is_flat {
         println!("memory grew by more than a tenth after the first third of the time");
     }
-    Ok(is_flat && fault.is_none())
+    Ok(is_flat && faults.is_empty())
+}
+
+/// Faults are printed when they happen: what the machine did then explains some.
+#[expect(clippy::print_stdout, reason = "results go there")]
+fn print_fault(minute: u64, what: &str) {
+    println!("in minute {minute}: {what}");
 }
 
 /// Whether the memory of the minutes stays what it was in the first third of them.

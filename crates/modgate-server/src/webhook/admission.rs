@@ -16,7 +16,7 @@ use modgate_engine::{
 };
 use modgate_policies::{PolicySet, ProviderHost};
 use modgate_prove::recorded::Exchange;
-use modgate_telemetry::metrics::shard;
+use modgate_telemetry::metrics::{UndecidedCause as Cause, shard};
 use modgate_value::{Str, Value, json::ParseErrorKind};
 
 use super::{
@@ -72,27 +72,54 @@ impl Answer {
         )
     }
 
-    /// The answer if modgate itself fails.
-    fn failed(failure: OnFailure, head: Head, message: String) -> Self {
-        let response = match failure {
+    /// The answer if modgate itself fails. Logs and counts the cause.
+    fn failed(app: &App, webhook: Webhook, cause: Cause, head: Head, message: Message) -> Self {
+        let Message { error, answer } = message;
+        report_failure(app, webhook, cause, &head, &error);
+        let response = match app.gatekeeper.on_failure {
             OnFailure::FailurePolicy => {
-                return Self { status: StatusCode::INTERNAL_SERVER_ERROR, body: message };
+                return Self { status: StatusCode::INTERNAL_SERVER_ERROR, body: answer };
             }
             OnFailure::Allow => AdmissionResponse {
                 allowed: true,
                 code: 200,
-                warnings: vec![format!("modgate let this request through unchecked: {message}")],
-                reason: message,
+                warnings: vec![format!("modgate let this request through unchecked: {answer}")],
+                reason: answer,
                 ..AdmissionResponse::default()
             },
             OnFailure::Deny => AdmissionResponse {
                 allowed: false,
                 code: 500,
-                message,
+                message: answer,
                 ..AdmissionResponse::default()
             },
         };
         Self::review(&head, response)
+    }
+}
+
+/// Logs and counts a review that modgate itself failed to decide.
+fn report_failure(app: &App, webhook: Webhook, cause: Cause, head: &Head, error: &str) {
+    app.metrics.undecided(webhook, cause);
+    tracing::error!(
+        target: "webhook",
+        webhook = webhook.path(),
+        "request uid" = %head.uid,
+        cause = cause.as_str(),
+        %error,
+        "review failed"
+    );
+}
+
+/// What is logged of a failure, and the text of its answer, which may be an original's.
+struct Message {
+    error: String,
+    answer: String,
+}
+
+impl From<String> for Message {
+    fn from(error: String) -> Self {
+        Self { answer: error.clone(), error }
     }
 }
 
@@ -125,6 +152,7 @@ impl Head {
 async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
     let started = Instant::now();
     let Some(policies) = app.current.load() else {
+        app.metrics.undecided(webhook, Cause::NoPolicies);
         let body = "policies are not loaded yet".to_owned();
         return Answer { status: StatusCode::SERVICE_UNAVAILABLE, body };
     };
@@ -192,14 +220,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         if let EvaluationError::Busy(waited) = &error {
             app.metrics.queued(webhook, *waited);
         }
-        tracing::error!(
-            target: "webhook",
-            webhook = webhook.path(),
-            "request uid" = %head.uid,
-            %error,
-            "review failed"
-        );
-        let message = if route(webhook).words == Words::Gatekeeper {
+        let answer = if route(webhook).words == Words::Gatekeeper {
             let took = started.elapsed();
             match webhook {
                 Webhook::Admit if error == EvaluationError::Panicked => {
@@ -213,7 +234,13 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         } else {
             error.to_string()
         };
-        Answer::failed(app.gatekeeper.on_failure, head, message)
+        let cause = match error {
+            EvaluationError::Busy(_) => Cause::NoSlot,
+            EvaluationError::Full => Cause::QueueFull,
+            EvaluationError::Panicked => Cause::Panic,
+        };
+        let message = Message { error: error.to_string(), answer };
+        Answer::failed(app, webhook, cause, head, message)
     })
 }
 
@@ -242,15 +269,8 @@ fn not_received(
             format!("request body not received within {} s", time_limit.as_secs()),
         ),
         Missing::Overload => {
-            let message = NO_ROOM.to_owned();
-            tracing::error!(
-                target: "webhook",
-                webhook = webhook.path(),
-                "request uid" = %head.uid,
-                error = message,
-                "review failed"
-            );
-            return Answer::failed(app.gatekeeper.on_failure, head, message);
+            let message = NO_ROOM.to_owned().into();
+            return Answer::failed(app, webhook, Cause::BodyMemory, head, message);
         }
     };
     Answer::malformed(head, code, message)
@@ -390,8 +410,12 @@ fn run_task(
     if webhook == Webhook::Validate && late == LateRejections::Warn {
         modrule::admit_with_warnings(&mut decision);
     }
-    if decision.is_undecided() && app.gatekeeper.on_failure != OnFailure::Deny {
-        return Answer::failed(app.gatekeeper.on_failure, head.clone(), decision.reason);
+    if decision.is_undecided() {
+        if app.gatekeeper.on_failure != OnFailure::Deny {
+            let message = decision.reason.into();
+            return Answer::failed(app, webhook, Cause::Lookup, head.clone(), message);
+        }
+        report_failure(app, webhook, Cause::Lookup, head, &decision.reason);
     }
     let response = respond_with(app, webhook, review, decision);
     if let Some((stages, decision, took)) = observed {

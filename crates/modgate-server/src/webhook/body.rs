@@ -167,9 +167,12 @@ impl Bodies {
                     Err(_) => continue,
                 },
             };
-            if bytes.len() + data.len() > limit {
+            let keep_beginning = |bytes: &mut Vec<u8>| {
                 let wanted = BEGINNING.saturating_sub(bytes.len()).min(data.len());
                 bytes.extend_from_slice(data.get(..wanted).unwrap_or_default());
+            };
+            if bytes.len() + data.len() > limit {
+                keep_beginning(&mut bytes);
                 break Missing::TooLarge;
             }
             let room = tokio::select! {
@@ -178,6 +181,7 @@ impl Bodies {
                 room = held.grow(data.len(), deadline) => room,
             };
             if !room {
+                keep_beginning(&mut bytes);
                 break Missing::Overload;
             }
             if bytes.is_empty() && body.is_end_stream() && !is_too_large && data.len() <= UNCOUNTED

@@ -29,7 +29,7 @@ use tokio::{
 };
 
 pub(crate) use super::schedule::Flow;
-use super::schedule::{LONG, Place, Room, Schedule, long_places};
+use super::schedule::{LONG, MAX_WAITING, Place, Room, Schedule, long_places};
 
 /// How often evaluations that run are looked at.
 const TICK: Duration = Duration::from_millis(4);
@@ -51,6 +51,11 @@ pub(crate) enum EvaluationError {
         .0.as_millis()
     )]
     Busy(Duration),
+    #[error(
+        "{MAX_WAITING} requests wait for an evaluation slot; more replicas or processors give more \
+         slots, `--max-serving-threads` (chart value `args`) sets their number"
+    )]
+    Full,
     /// Without the panic's message, which may quote the object under review.
     #[error("evaluation failed, see the log of modgate")]
     Panicked,
@@ -66,12 +71,14 @@ struct Inner {
     watch_sleeps: AtomicBool,
 }
 
-impl Evaluators {
+impl Default for Evaluators {
     /// As many as there are processors.
-    pub fn per_processor() -> Self {
+    fn default() -> Self {
         Self::new(processors())
     }
+}
 
+impl Evaluators {
     /// `slots` at the same time, and half as many again, two at least, that take long.
     pub fn new(slots: usize) -> Self {
         Self(Arc::new(Inner {
@@ -114,7 +121,7 @@ impl Evaluators {
     ) -> Result<T, EvaluationError> {
         let requested = Instant::now();
         let deadline = requested + timeout;
-        let room = self.0.take(&flow, deadline).await.ok_or(EvaluationError::Busy(timeout))?;
+        let room = self.0.take(&flow, deadline).await?.ok_or(EvaluationError::Busy(timeout))?;
         let running = Running { inner: Arc::clone(&self.0), room, began: Instant::now() };
         let held = EvaluationSlot {
             flow,
@@ -137,21 +144,25 @@ impl Inner {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a room, until `deadline` at most.
-    async fn take(self: &Arc<Self>, flow: &Flow, deadline: Instant) -> Option<Room> {
+    /// Waits for a room, until `deadline` at most; `None` if there was none.
+    async fn take(
+        self: &Arc<Self>,
+        flow: &Flow,
+        deadline: Instant,
+    ) -> Result<Option<Room>, EvaluationError> {
         let mut waiting = {
             let mut schedule = self.schedule();
             if let Some(room) = schedule.start_at_once(flow) {
-                return Some(room);
+                return Ok(Some(room));
             }
             let (ticket, started) = oneshot::channel();
-            let place = schedule.wait(flow, ticket)?;
+            let place = schedule.wait(flow, ticket).ok_or(EvaluationError::Full)?;
             let waiting = Waiting { inner: Arc::clone(self), place, started };
             // There may be room for it although there is none for those that wait.
             self.start_waiting(&mut schedule);
             waiting
         };
-        timeout_at(deadline, &mut waiting.started).await.ok()?.ok()
+        Ok(timeout_at(deadline, &mut waiting.started).await.ok().and_then(Result::ok))
     }
 
     /// Starts whatever there is room for.
@@ -303,7 +314,7 @@ impl EvaluationSlot {
         let waited = wait();
         if let Some(inner) = inner
             && let Ok(runtime) = Handle::try_current()
-            && let Some(room) = runtime.block_on(inner.take(&self.flow, deadline))
+            && let Ok(Some(room)) = runtime.block_on(inner.take(&self.flow, deadline))
         {
             let again = Running { inner, room, began: Instant::now() };
             *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);

@@ -150,7 +150,9 @@ pub(super) fn record(
 /// The original's message for an evaluation without a result (GR-4, SV-3).
 pub(super) fn failure(error: &EvaluationError) -> String {
     match error {
-        EvaluationError::Busy(_) => "serving context canceled, aborting request".to_owned(),
+        EvaluationError::Busy(_) | EvaluationError::Full => {
+            "serving context canceled, aborting request".to_owned()
+        }
         EvaluationError::Panicked => format!("panic: {error} [recovered]"),
     }
 }

@@ -24,6 +24,7 @@ fn touched() -> Metrics {
     metrics.answered(Webhook::Dragnet, 200, took);
     metrics.answered(Webhook::Dragnet, 500, took);
     metrics.evaluated(Webhook::Dragnet, took);
+    metrics.undecided(Webhook::Dragnet, UndecidedCause::NoSlot);
     metrics.decided(
         Webhook::Dragnet,
         &Decision {

@@ -73,6 +73,37 @@ impl Webhook {
     }
 }
 
+/// Why modgate itself did not decide a review.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndecidedCause {
+    /// Policies are not loaded yet.
+    NoPolicies,
+    /// No evaluation slot was free in time.
+    NoSlot,
+    /// Too many requests wait for an evaluation slot.
+    QueueFull,
+    /// Request bodies take all the memory they may have.
+    BodyMemory,
+    /// An object that policies need could not be read from the cluster.
+    Lookup,
+    /// The evaluation panicked.
+    Panic,
+}
+
+impl UndecidedCause {
+    /// Its name in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoPolicies => "no_policies",
+            Self::NoSlot => "no_slot",
+            Self::QueueFull => "queue_full",
+            Self::BodyMemory => "body_memory",
+            Self::Lookup => "lookup",
+            Self::Panic => "panic",
+        }
+    }
+}
+
 const WEBHOOK: Label = Label { name: "webhook", values: "its path" };
 const KIND: Label = Label { name: "kind", values: "`ModRule`" };
 
@@ -122,6 +153,19 @@ const QUEUED: Descriptor = Descriptor {
     help: "Time reviews waited for an evaluation slot",
     origin: Origin::Modgate,
 };
+const UNDECIDED: Descriptor = Descriptor {
+    name: "modgate_undecided_reviews_total",
+    kind: MetricType::Counter,
+    labels: &[
+        WEBHOOK,
+        Label {
+            name: "cause",
+            values: "`no_policies`, `no_slot`, `queue_full`, `body_memory`, `lookup`, `panic`",
+        },
+    ],
+    help: "Reviews that modgate itself failed to decide, by webhook path and cause",
+    origin: Origin::Modgate,
+};
 const BODIES: Descriptor = Descriptor {
     name: "modgate_request_body_bytes",
     kind: MetricType::Gauge,
@@ -156,6 +200,7 @@ const SECONDS: [f64; 16] = [
 pub(super) struct WebhooksMetrics {
     requests: Family<[(&'static str, String); 2], Counter>,
     failures: Family<Labels<2>, Counter>,
+    undecided: Family<Labels<2>, Counter>,
     bodies: Gauge,
     each: [WebhookMetrics; Webhook::ALL.len()],
 }
@@ -212,6 +257,7 @@ impl WebhooksMetrics {
         let decisions: Family<Labels<3>, Counter> = catalog.with(&DECISIONS, Family::default());
         let evaluation = catalog.with(&EVALUATION, Family::new_with_constructor(times));
         let queued = catalog.with(&QUEUED, Family::new_with_constructor(times));
+        let undecided = catalog.with(&UNDECIDED, Family::default());
         let bodies = catalog.with(&BODIES, Gauge::default());
         let failures = catalog.with(&FAILURES, Family::default());
         let each = Webhook::ALL.map(|webhook| {
@@ -231,7 +277,7 @@ impl WebhooksMetrics {
                 }),
             }
         });
-        Self { requests, failures, bodies, each }
+        Self { requests, failures, undecided, bodies, each }
     }
 
     pub(super) fn start(&self, webhook: Webhook) -> InFlight<'_> {
@@ -262,6 +308,11 @@ impl WebhooksMetrics {
         if let Some(metrics) = self.of(webhook) {
             metrics.queued.observe(waited.as_secs_f64());
         }
+    }
+
+    pub(super) fn undecided(&self, webhook: Webhook, cause: UndecidedCause) {
+        let labels = [(WEBHOOK.name, webhook.path()), ("cause", cause.as_str())];
+        self.undecided.get_or_create(&labels).inc();
     }
 
     /// Bytes of bodies, kept by those who receive them.

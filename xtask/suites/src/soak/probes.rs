@@ -68,9 +68,9 @@ impl fmt::Display for Times {
 pub(super) fn probe(run: &Run, ports: Ports) {
     while !run.is_over() {
         let kinds: [(&'static str, &dyn Fn() -> Result<()>); 4] = [
-            ("/healthz", &|| get(ports.health, "/healthz")),
-            ("/readyz", &|| get(ports.health, "/readyz")),
-            ("/metrics", &|| get(ports.metrics, "/metrics")),
+            ("/healthz", &|| get(ports.health, "/healthz").map(drop)),
+            ("/readyz", &|| get(ports.health, "/readyz").map(drop)),
+            ("/metrics", &|| get(ports.metrics, "/metrics").map(drop)),
             ("handshake", &|| run.connect()?.greet()),
         ];
         for (index, (name, ask)) in kinds.into_iter().enumerate() {
@@ -88,7 +88,14 @@ pub(super) fn probe(run: &Run, ports: Ports) {
     }
 }
 
-fn get(address: SocketAddr, path: &str) -> Result<()> {
+/// The lines of `/metrics` with the reviews that the server itself failed to decide, by cause.
+pub(super) fn undecided(ports: Ports) -> Result<String> {
+    let metrics = get(ports.metrics, "/metrics")?;
+    let lines = metrics.lines().filter(|line| line.starts_with("modgate_undecided_reviews_total"));
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn get(address: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(
@@ -96,7 +103,8 @@ fn get(address: SocketAddr, path: &str) -> Result<()> {
     )?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
-    let status = String::from_utf8_lossy(answer.get(..12).unwrap_or_default()).into_owned();
-    ensure!(status == "HTTP/1.1 200", "{status}");
-    Ok(())
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let first = answer.lines().next().unwrap_or_default();
+    ensure!(first.starts_with("HTTP/1.1 200"), "{first}");
+    Ok(answer)
 }
