@@ -6,6 +6,7 @@ use crate::{
     Data, Env, Functions, ParseError, RenderError, exec,
     program::Program,
     syntax::{self, Tree},
+    text,
 };
 
 /// A parsed template: immutable, cheap to clone and to share between threads.
@@ -77,6 +78,20 @@ impl Template {
     ) -> Result<String, RenderError> {
         let bytes = self.render_bytes(data, env)?;
         String::from_utf8(bytes).map_err(|_| RenderError::NotUtf8 { name: self.name().to_owned() })
+    }
+
+    /// Renders over `data` into text as Go's JSON writes it: each byte that is not part of a character is
+    /// U+FFFD.
+    ///
+    /// # Errors
+    ///
+    /// When an action fails or the budget runs out.
+    pub fn render_lossy<'d>(
+        &self,
+        data: impl Into<Data<'d>>,
+        env: &Env<'_>,
+    ) -> Result<String, RenderError> {
+        self.render_bytes(data, env).map(|bytes| text::lossy(&bytes).into_owned())
     }
 
     /// Renders over `data` into bytes, which a few functions can make invalid as UTF-8.

@@ -17,8 +17,10 @@ pub(crate) enum Text<'a> {
     Raw(Rc<[u8]>),
 }
 
+/// The text with U+FFFD for each byte that is not UTF-8.
+///
 /// Rust's own conversion has one U+FFFD for each run of bytes that could have begun a character.
-fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }

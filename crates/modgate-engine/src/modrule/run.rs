@@ -414,7 +414,8 @@ impl<'a> Run<'a> {
         let budget = self.budget_of(rule);
         let env = Env { budget: &budget, host: self.host.templates() };
         let context = RejectContext { target: seen, namespace: self.review.store_namespace() };
-        let rendered = message.render(context, &env);
+        // The original's answer is JSON, in which Go replaces bytes that are no text.
+        let rendered = message.render_lossy(context, &env);
         self.spent(rule, &budget, 0);
         match rendered {
             Ok(text) => Rejection { message: Some(text), ..bare },

@@ -277,11 +277,19 @@ fn render_template<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome
     let env = Env { budget, host: &modgate_template::Isolated };
     let rendered = Template::parse_with("template", text, Functions::Builtin)
         .map_err(|error| error.to_string())
-        .and_then(|template| template.render(&variables, &env).map_err(|error| error.to_string()));
+        .and_then(|template| {
+            template.render_bytes(&variables, &env).map_err(|error| error.to_string())
+        });
     // A rendering that the budget stopped fails here, not as an error of the template.
     context.spend(1)?;
     let rendered = rendered.map_err(BuiltinError::Failed)?;
-    context.string(&rendered.replace("<no value>", "<undefined>"))
+    // `slice` can cut a character.
+    let mut bytes = Vec::with_capacity(rendered.len());
+    for chunk in rendered.utf8_chunks() {
+        bytes.extend(chunk.valid().replace("<no value>", "<undefined>").into_bytes());
+        bytes.extend(chunk.invalid());
+    }
+    context.bytes(&bytes)
 }
 
 fn numbers_as_text(value: Json) -> Json {

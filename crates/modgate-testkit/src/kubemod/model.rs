@@ -462,7 +462,7 @@ impl Model<'_> {
         let context = RejectContext { target: document, namespace: self.store_namespace() };
         let budget = Budget::unlimited();
         let template = Template::parse("rejectMessage", text).ok()?;
-        template.render(context, &Env { budget: &budget, host: &Isolated }).ok()
+        template.render_lossy(context, &Env { budget: &budget, host: &Isolated }).ok()
     }
 }
 

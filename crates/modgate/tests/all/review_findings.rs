@@ -140,6 +140,11 @@ const CONDITIONS: &[Condition] = &[
         "{i: bad}",
         "{i: good}",
     ),
+    rego(
+        "base64.encode(strings.render_template(\"{{slice .x 0 1}}\", {\"x\": spec.x})) == \"ww==\"",
+        "{x: é}",
+        "{x: e}",
+    ),
     // Globs, the empty text, and what a mark stands for.
     rego("glob.match(\"?\", [\".\"], spec.a)", "{a: ''}", "{a: ab}"),
     rego("glob.match(\"[!a]\", [\".\"], spec.a)", "{a: ''}", "{a: a}"),
