@@ -17,6 +17,7 @@ use hyper_util::{
     server::{conn::auto, graceful::GracefulConnection},
     service::TowerToHyperService,
 };
+use rustls::server::Acceptor;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -24,7 +25,7 @@ use tokio::{
     sync::watch,
     time::{sleep, timeout},
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 use self::{
     connections::{Connection, Connections, Limits},
@@ -190,7 +191,11 @@ impl Served {
                 }
             }
             Transport::Tls(acceptor) => {
-                let handshake = async { acceptor.accept(spoke.await?).await };
+                let handshake = async {
+                    let begun = LazyConfigAcceptor::new(Acceptor::default(), spoke.await?).await?;
+                    self.connection.said_hello();
+                    begun.into_stream(Arc::clone(acceptor.config())).await
+                };
                 if let Some(stream) = self.prepare(handshake).await {
                     self.speak(stream).await;
                 }

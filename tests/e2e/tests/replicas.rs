@@ -480,7 +480,7 @@ const BURNING: usize = 16;
 /// While reviews that use up their budget hold every slot and every long place of the leader, for longer
 /// than a Lease lasts, it renews the Lease, and no other replica takes it.
 #[test]
-fn the_lease_is_renewed_while_every_turn_is_held() {
+fn the_lease_is_renewed_while_every_slot_is_held() {
     let Some(fleet) = Fleet::start() else { return };
     let mut leader = String::new();
     eventually("a replica leads", || {
@@ -509,21 +509,32 @@ fn the_lease_is_renewed_while_every_turn_is_held() {
         eventually("all are under way", || asked.load(Ordering::SeqCst) >= BURNING);
         let before = spent();
         let start = Instant::now();
-        let mut renewals = 0;
+        let (mut renewals, mut longest) = (0_u32, Duration::ZERO);
         let mut last = fleet.leader().1;
-        while start.elapsed() < LeaseTimes::default().duration * 3 / 2 {
-            eventually("the Lease is renewed", || fleet.leader().1 != last);
+        let mut renewed_at = Instant::now();
+        while start.elapsed() < LeaseTimes::default().duration * 4 {
+            eventually("the Lease is renewed", || {
+                longest = longest.max(renewed_at.elapsed());
+                fleet.leader().1 != last
+            });
+            renewed_at = Instant::now();
             let (holder, renewed) = fleet.leader();
             assert_eq!(holder, leader, "after {:?}", start.elapsed());
             (last, renewals) = (renewed, renewals + 1);
         }
         over.store(true, Ordering::SeqCst);
         let ended = spent() - before;
+        let times = LeaseTimes::default();
         eprintln!(
             "{BURNING} reviews at a time, {ended} evaluations used up their time in {} s: {renewals} \
-             renewals, the same leader",
-            start.elapsed().as_secs()
+             renewals by the same leader, the longest gap {} ms (one every {} s; leadership ends \
+             after {} s)",
+            start.elapsed().as_secs(),
+            longest.as_millis(),
+            times.retry.as_secs(),
+            times.deadline.as_secs()
         );
+        assert!(longest < times.deadline, "{longest:?}");
         assert!(ended > 0, "the reviews held their slots");
     });
     assert!(!replica.logged("this process no longer leads"));

@@ -59,6 +59,8 @@ impl Drop for Closing {
 enum Waiting {
     /// The first byte.
     Silent,
+    /// The rest of the ClientHello.
+    Hello,
     /// The end of the handshake.
     Handshake,
     /// The first request.
@@ -68,7 +70,9 @@ enum Waiting {
 }
 
 impl Waiting {
-    const ALL: [Self; 4] = [Self::Silent, Self::Handshake, Self::FirstRequest, Self::NextRequest];
+    /// All of them; each at the index of its number.
+    const ALL: [Self; 5] =
+        [Self::Silent, Self::Hello, Self::Handshake, Self::FirstRequest, Self::NextRequest];
 }
 
 /// One open connection, and what it is doing.
@@ -112,7 +116,7 @@ impl Connections {
         let connection = Arc::new(Connection {
             peer,
             since: Instant::now(),
-            progress: AtomicU8::new(0),
+            progress: AtomicU8::new(Waiting::Silent as u8),
             http2: AtomicBool::new(false),
             last_answer: AtomicBool::new(false),
             requests: AtomicUsize::new(0),
@@ -184,12 +188,17 @@ impl Connection {
 
     /// The first byte has come.
     pub(super) fn spoke(&self) {
-        self.progress.store(1, Ordering::Relaxed);
+        self.progress.store(Waiting::Hello as u8, Ordering::Relaxed);
+    }
+
+    /// The ClientHello is complete.
+    pub(super) fn said_hello(&self) {
+        self.progress.store(Waiting::Handshake as u8, Ordering::Relaxed);
     }
 
     /// The handshake is complete.
     pub(super) fn shook_hands(&self) {
-        self.progress.store(2, Ordering::Relaxed);
+        self.progress.store(Waiting::FirstRequest as u8, Ordering::Relaxed);
     }
 
     /// Whether a request was answered: its client may be sending the next one.
@@ -348,8 +357,9 @@ mod tests {
     /// a handshake that gets ahead.
     #[tokio::test(start_paused = true)]
     async fn connections_in_use_stay() {
-        let idle: [fn(&Connection); 3] = [|_| {}, Connection::spoke, Connection::shook_hands];
-        for others in [&idle[..1], &idle[1..2], &idle[2..], &idle] {
+        let idle: [fn(&Connection); 4] =
+            [|_| {}, Connection::spoke, Connection::said_hello, Connection::shook_hands];
+        for others in [&idle[..1], &idle[1..2], &idle[2..3], &idle[3..], &idle] {
             let connections = connections(64, 64);
             let client = connections.admit(peer(1)).expect("room");
             answer(&client);
