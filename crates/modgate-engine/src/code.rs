@@ -50,7 +50,8 @@ codes! {
     /// An object of the YAML text has the same key twice. The last one counts; a cluster refuses it
     /// where kubectl validates strictly.
     DuplicateKey = "duplicate-key",
-    /// A match block, an `applyTo` or a location that fits no object, so the policy never applies.
+    /// A match block, an `applyTo`, a location or the items of a ModRule that fit no object, or none but those of
+    /// modgate's own namespace, so the policy never applies.
     NeverMatches = "never-matches",
     /// A field of the built-in kinds that does not exist, and is close to one that does.
     UnknownPath = "unknown-path",
@@ -77,6 +78,11 @@ codes! {
     PatchPath = "patch-path",
     /// A value of a patch that is not what it seems to be.
     PatchValue = "patch-value",
+    /// A value does not have the type of its field in the kinds that the policy is about: the API server
+    /// refuses the object.
+    ValueType = "value-type",
+    /// A template reads something that its data does not have, so that it fails.
+    TemplateField = "template-field",
     /// A path has more placeholders than `select` captures keys, so the patch always fails.
     CapturedKey = "captured-key",
     /// The result of a template differs from one review to the next.
@@ -130,6 +136,9 @@ codes! {
     /// Found by `modgate lint`: an image of someone else gets past the policy because its name starts with
     /// an allowed text that ends within a part of a name.
     BypassPrefix = "bypass-prefix",
+    /// An object that no API server stores: its kind does not exist, or its name, namespace or labels are
+    /// no texts. Policies about the kind that is meant do not see it.
+    ImpossibleObject = "impossible-object",
     /// A test suite has a field that `verify` does not know.
     SuiteMember = "suite-member",
     /// There is nothing to evaluate where something is expected.

@@ -12,9 +12,12 @@ mod definitions;
 mod fields;
 mod matching;
 mod mutator;
+mod object;
 mod resources;
+mod selector;
 mod sync;
 mod template;
+pub(crate) mod types;
 mod unloaded;
 mod values;
 
@@ -30,7 +33,8 @@ pub(crate) use constraint::advise as advise_constraint;
 pub use definitions::Definitions;
 pub(crate) use fields::help as known_fields;
 pub(crate) use mutator::{advise as advise_mutator, misspelt_field};
-pub use unloaded::{NotLoaded, Place, not_loaded};
+pub use object::of_object;
+pub use unloaded::{Mistake, Place, not_loaded};
 
 use crate::{Code, PolicyId, PolicySource, Position, Problem, Severity};
 

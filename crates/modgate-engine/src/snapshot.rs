@@ -101,7 +101,7 @@ impl Snapshot {
     }
 
     /// The custom resources that warnings about policies know.
-    pub(crate) fn definitions(&self) -> &Definitions {
+    pub fn definitions(&self) -> &Definitions {
         &self.definitions
     }
 

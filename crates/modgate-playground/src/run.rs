@@ -9,6 +9,7 @@ use modgate_engine::{
     Change, Decision, EngineConfig, Evaluation, OnError, Plan, Snapshot, Stages, Trace, Update,
     api::meta::Operation,
     constraint::{Arena, Inventory},
+    lint::Definitions,
 };
 use modgate_report::{Finding, Level, Report, about_policies};
 use modgate_review::{
@@ -18,6 +19,7 @@ use modgate_review::{
     manifest::{self, Manifest},
     notes,
     references::{FileHost, References},
+    run::{impossible, stand_in},
     sorted::{self, Document, Sorted},
     subject::{self, Assumed, as_stored},
 };
@@ -132,9 +134,13 @@ impl Run {
         let operation = self.operation(&request.operation)?;
         let mut incomplete = false;
         let mut subjects = self.subjects(request, operation, namespace, &mut incomplete);
-        for subject in &subjects {
-            policies.references.learn(&subject.subject.manifest.object);
+        let Policies { snapshot, references, inventory } = &mut policies;
+        for Reviewed { subject, .. } in &subjects {
+            let found = impossible(&subject.manifest, &subject.source, snapshot.definitions());
+            self.heard.extend(found);
         }
+        let objects = subjects.iter().map(|it| &it.subject.manifest.object);
+        stand_in(objects, snapshot, references, inventory);
         if request.defaulting {
             let types = policies.references.types();
             for Reviewed { subject, .. } in &mut subjects {
@@ -179,11 +185,13 @@ impl Run {
             manifest,
             holds_policies: *holds_policies,
         });
-        let sorted = Sorted::new(each, &self.sources, &config, &mut self.heard);
+        let sorted =
+            Sorted::new(Definitions::default(), each, &self.sources, &config, &mut self.heard);
         let changes = sorted.policies.values();
         let changes = changes.map(|((), it)| Change::Upsert((*it).clone().into_policy()));
-        let Update { snapshot, problems, .. } =
-            Snapshot::new(config).apply_timed(changes.collect(), OnError::Keep, &Frozen);
+        let Update { snapshot, problems, .. } = Snapshot::new(config)
+            .with_definitions(std::sync::Arc::clone(&sorted.definitions))
+            .apply_timed(changes.collect(), OnError::Keep, &Frozen);
         self.heard.extend(sorted::findings(&problems, &self.sources));
         let (references, inventory) = sorted.into_inventory(&snapshot);
         if self.heard.iter().any(|found| found.severity == Severity::Error) {

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicyId, Snapshot, api::admission::AdmissionReview,
-    lint::Definitions,
 };
-use modgate_review::sorted::{is_defined_twice, not_a_policy, policy_id};
+use modgate_review::{
+    run,
+    sorted::{is_defined_twice, not_a_policy, policy_id},
+};
 use modgate_value::diag::{Diagnostic, Source};
 
 use crate::manifest::{self, Manifest};
@@ -18,17 +20,18 @@ pub fn check(manifests: &[Manifest], sources: &[Source], config: &EngineConfig) 
         sources.iter().map(|source| (&*source.name, source)).collect();
     let source = |origin: &str| by_name.get(origin).copied();
     let mut findings = Vec::new();
-    let mut definitions = Definitions::default();
-    let all = manifests.iter().map(|manifest| &manifest.object);
-    all.filter(|it| Definitions::is_definition(it)).for_each(|it| definitions.add(it));
+    let definitions = run::definitions(manifests.iter().map(|manifest| &manifest.object));
     let mut first: BTreeMap<PolicyId, &Manifest> = BTreeMap::new();
     let mut changes = Vec::new();
     for manifest in manifests.iter().filter(|it| !AdmissionReview::is_review(&it.object)) {
         let text = source(&manifest.origin);
         if !Snapshot::takes(&manifest.object) {
-            findings.extend(
-                text.into_iter().flat_map(|text| not_a_policy(manifest, text, &definitions)),
-            );
+            let Some(text) = text else { continue };
+            let mut found = not_a_policy(manifest, text, &definitions);
+            if found.is_empty() {
+                found = run::impossible(manifest, text, &definitions);
+            }
+            findings.append(&mut found);
             continue;
         }
         let id = policy_id(manifest, config);

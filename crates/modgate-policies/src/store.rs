@@ -22,6 +22,7 @@ use modgate_engine::{
     Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Snapshot, Update,
     api::{admission::AdmissionReview, constraints},
     constraint::Inventory,
+    lint::Definitions,
 };
 use modgate_review::sorted::{self, Document, Sorted};
 use modgate_value::{
@@ -53,6 +54,8 @@ pub struct PolicyStore {
     /// Compiled policies that were not reported yet.
     compiled: Vec<Compiled>,
     readings: u64,
+    /// CustomResourceDefinitions of other files.
+    definitions: Definitions,
     current: Arc<PolicySet>,
 }
 
@@ -95,12 +98,19 @@ impl PolicyStore {
             broken: BTreeSet::new(),
             compiled: Vec::new(),
             readings: 0,
+            definitions: Definitions::default(),
             current: Arc::new(PolicySet {
                 snapshot: Snapshot::new(config),
                 objects: Objects::default(),
                 inventory: Inventory::default(),
             }),
         }
+    }
+
+    /// The same whose warnings also know the kinds of CustomResourceDefinitions that are not in its files.
+    #[must_use]
+    pub fn knowing(self, definitions: Definitions) -> Self {
+        Self { definitions, ..self }
     }
 
     /// The newest policies and objects.
@@ -223,7 +233,9 @@ impl PolicyStore {
             })
         });
         // Only files that were just read are reported, so each finding comes once.
-        let sorted = Sorted::new(documents, sources, self.current.snapshot.config(), findings);
+        let definitions = self.definitions.clone();
+        let sorted =
+            Sorted::new(definitions, documents, sources, self.current.snapshot.config(), findings);
         let wanted = &sorted.policies;
         let gone = self.given.keys().filter(|id| !wanted.contains_key(*id));
         let mut changes: Vec<Change> = gone.cloned().map(Change::Remove).collect();

@@ -26,5 +26,6 @@ pub mod manifest;
 pub mod notes;
 pub mod place;
 pub mod references;
+pub mod run;
 pub mod sorted;
 pub mod subject;

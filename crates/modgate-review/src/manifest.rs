@@ -240,12 +240,32 @@ fn in_flow(text: &str, line: Span) -> Span {
         return line;
     }
     let written = text.get(line.start..line.end).unwrap_or_default();
-    if written.starts_with(['[', '{', '"', '\'']) {
+    if let Some(quote @ ('"' | '\'')) = written.chars().next() {
+        return Span::new(line.start, line.start + quoted(written, quote));
+    }
+    if written.starts_with(['[', '{']) {
         return line;
     }
     let end = written.find([',', ']', '}']).unwrap_or(written.len());
     let end = written.get(..end).map_or(end, |value| value.trim_end().len());
     Span::new(line.start, line.start + end)
+}
+
+/// The length of a text in quotes, with them; all of `written` if it does not end there.
+fn quoted(written: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    let mut marks = written.char_indices().skip(1).peekable();
+    while let Some((at, mark)) = marks.next() {
+        let is_doubled = quote == '\'' && marks.peek().is_some_and(|(_, next)| *next == quote);
+        if std::mem::take(&mut is_escaped) {
+            continue;
+        }
+        if mark == quote && !is_doubled {
+            return at + mark.len_utf8();
+        }
+        is_escaped = (quote == '"' && mark == '\\') || (mark == quote && is_doubled);
+    }
+    written.len()
 }
 
 /// The stretch of a file that bytes `part` of a literal block scalar come from: `text`, whose `|`
@@ -322,6 +342,18 @@ mod tests {
         assert_eq!(slice(3, 4, Some(0..1)), "\"x\\n$\"");
         assert_eq!(slice(4, 4, Some(0..1)), "|");
         assert_eq!(slice(9, 9, Some(0..1)), "");
+        for (text, expected) in [
+            (r#"a: ["b, c", d]"#, r#""b, c""#),
+            (r#"a: ["b\" c", d]"#, r#""b\" c""#),
+            ("a: ['b''c, d', e]", "'b''c, d'"),
+            ("a: ['b, c", "'b, c"),
+            ("a: {b: 'c'}", "b: 'c'"),
+        ] {
+            let start = text.find(['"', '\'', 'b']).unwrap_or_default();
+            let column = u32::try_from(start + 1).expect("small");
+            let span = field_span(text, Position { line: 1, column }, None);
+            assert_eq!(&text[span.start..span.end], expected, "{text}");
+        }
     }
 
     #[test]

@@ -95,15 +95,6 @@ impl References {
         Arc::make_mut(&mut self.params).insert(object);
     }
 
-    /// Keeps what the objects under review say of the cluster that they are for: Namespaces and Nodes
-    /// are there for the others, and so are definitions of kinds.
-    pub fn learn(&mut self, object: &Value) {
-        self.take(object);
-        if object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition") {
-            self.keep(object);
-        }
-    }
-
     /// Whether the objects say anything of a kind of parameters.
     pub fn knows_params(&self, kind: &ParamKind) -> bool {
         self.params.knows(kind)

@@ -44,14 +44,15 @@ pub struct Sorted<'m, K> {
 
 impl<'m, K> Sorted<'m, K> {
     /// Sorts documents. Findings are about those whose text is among `sources`, by the names of files.
+    /// Warnings also know `definitions`.
     pub fn new(
+        mut definitions: Definitions,
         documents: impl IntoIterator<Item = Document<'m, K>>,
         sources: &BTreeMap<Str, Source>,
         config: &EngineConfig,
         findings: &mut Vec<Diagnostic>,
     ) -> Self {
         let documents: Vec<Document<'m, K>> = documents.into_iter().collect();
-        let mut definitions = Definitions::default();
         let all = documents.iter().map(|document| &document.manifest.object);
         all.filter(|it| Definitions::is_definition(it)).for_each(|it| definitions.add(it));
         let mut sorted = Self {
@@ -131,7 +132,7 @@ pub fn findings<'p>(
 }
 
 /// Who manages which field of an object is of no use to a policy, and often most of its size.
-fn without_managed_fields(object: &Value) -> Value {
+pub(crate) fn without_managed_fields(object: &Value) -> Value {
     let members = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
     let (Some(mut root), Some(metadata)) = (members(Some(object)), members(object.get("metadata")))
     else {
@@ -197,15 +198,20 @@ pub fn not_a_policy(
         let finding = Diagnostic::warning(message).code(Code::UnknownGroup.as_str());
         return vec![manifest.finding_at("apiVersion", finding, source)];
     }
-    let Some(lint::NotLoaded { code, place, message, help }) = lint::not_loaded(&manifest.object)
-    else {
+    let Some(found) = lint::not_loaded(&manifest.object) else {
         let problems = lint::read(&manifest.clone().into_policy(), definitions);
         return problems.iter().map(|it| manifest::diagnose(it, Some(source))).collect();
     };
+    vec![placed(manifest, source, found)]
+}
+
+/// A mistake in a document, with its place.
+pub(crate) fn placed(manifest: &Manifest, source: &Source, found: lint::Mistake) -> Diagnostic {
+    let lint::Mistake { code, place, message, help } = found;
     let mut finding = Diagnostic::warning(message).code(code.as_str());
     finding.help = help;
-    vec![match place {
+    match place {
         lint::Place::Key(member) => manifest.finding_at_key(&member, finding, source),
         lint::Place::Value(member) => manifest.finding_at(&member, finding, source),
-    }]
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use modgate_value::Str;
 
-use crate::ast::{Binary, Kind, Link, Node, Path, Root, Step};
+use crate::ast::{Binary, Function, Kind, Link, Node, Path, Root, Step, Unary};
 
 /// A text that one place of the document must have for an expression to be true.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,21 @@ pub(crate) fn plain_path(node: &Node) -> Option<Box<[Str]>> {
             path.constant_keys().map(Vec::into_boxed_slice)
         }
         _ => None,
+    }
+}
+
+/// Whether a node is true or false, if it has a value at all.
+pub(crate) fn is_condition(node: &Node) -> bool {
+    use Binary::{
+        And, Equal, Greater, GreaterEqual, In, Less, LessEqual, Matches, MatchesNot, NotEqual, Or,
+    };
+    let comparisons =
+        [And, Equal, Greater, GreaterEqual, In, Less, LessEqual, Matches, MatchesNot, NotEqual, Or];
+    match &node.kind {
+        Kind::Bool(_) | Kind::Unary(Unary::Not, _) => true,
+        Kind::Chain(_, links) => links.last().is_some_and(|link| comparisons.contains(&link.op)),
+        Kind::Call(function, _) => !matches!(function, Function::Date | Function::Length),
+        _ => false,
     }
 }
 

@@ -162,6 +162,12 @@ impl Expr {
         self.plain_path.as_deref()
     }
 
+    /// Whether the result is true or false, whatever the document: a comparison, a negation, or a function
+    /// that tests.
+    pub fn is_condition(&self) -> bool {
+        analysis::is_condition(&self.root)
+    }
+
     /// Conditions that all must hold for the expression to be `true`; empty when none is known.
     pub fn requirements(&self) -> Vec<Requirement> {
         analysis::requirements(&self.root)

@@ -60,6 +60,7 @@ mod number;
 mod pki;
 mod print;
 mod program;
+mod reads;
 mod semver;
 mod syntax;
 mod template;

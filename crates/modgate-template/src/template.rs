@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use modgate_value::Str;
+
 use crate::{
     Data, Env, Functions, ParseError, RenderError, exec,
     program::Program,
+    reads,
     syntax::{self, Tree},
     text,
 };
@@ -64,6 +67,12 @@ impl Template {
     /// (spec `kubemod.md` Q-74): clock, randomness, keys, network. Sorted, without repeats.
     pub fn impure_functions(&self) -> &[&'static str] {
         &self.0.impure
+    }
+
+    /// The paths of fields that the template reads from its data, as far as it names them: `.Target.kind`
+    /// as `["Target", "kind"]`.
+    pub fn fields_read(&self) -> Vec<Vec<Str>> {
+        reads::of_data(self.name(), &self.0.trees)
     }
 
     /// Renders over `data`.

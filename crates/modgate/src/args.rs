@@ -177,7 +177,8 @@ impl PathArgs {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SubjectArgs {
     /// Objects or AdmissionReviews: files, folders, quoted patterns such as 'k8s/**/*.yaml', or `-` for
-    /// standard input.
+    /// standard input. Policies see all of the objects, as in a cluster: in `data.inventory`, and as
+    /// parameters, Namespaces and Nodes.
     #[arg(value_name = "OBJECT", required_unless_present = "kustomize")]
     subjects: Vec<PathBuf>,
     /// Folder with a kustomization: evaluate what `kustomize build` prints; repeat for more.

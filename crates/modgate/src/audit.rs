@@ -53,9 +53,10 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     inputs::once(&args.policies, &paths)?;
     let mut outputs = Outputs::new(&args.output, terminal)?;
     let config = args.policies.engine.config(&args.namespace);
-    let Some((store, policy_set)) =
-        inputs::read_policies(&args.policies, &paths, config, terminal)?
-    else {
+    let objects = inputs::Objects::read(&paths)?;
+    let definitions = objects.definitions();
+    let read = inputs::read_policies(&args.policies, &paths, config, definitions, terminal)?;
+    let Some((store, policy_set)) = read else {
         let mut report = modgate_review::findings::report(&terminal.heard());
         report.complete = false;
         documents(&mut outputs, &Found::nothing(), args, &report)?;
@@ -66,7 +67,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     let snapshot = policy_set.snapshot.clone();
     let found = match args.is_of_files() {
         false => cluster::audit(args, policy_set, terminal)?,
-        true => of_files(args, policy_set, terminal)?,
+        true => of_files(args, objects, policy_set, terminal)?,
     };
     for error in &found.report.errors {
         let place = modgate_audit::place(&error.subject.origin, error.subject.position);
@@ -177,14 +178,15 @@ impl Found {
 
 fn of_files(
     args: &AuditCommandArgs,
+    mut objects: inputs::Objects,
     mut policy_set: PolicySet,
     terminal: &Terminal,
 ) -> Result<Found> {
-    let mut incomplete = false;
+    let mut incomplete = !objects.report(args.policies.strict, &policy_set, terminal);
+    objects.stand_in(&mut policy_set);
     let (mut items, mut reviews) = (Vec::new(), Vec::new());
     let mut documents = BTreeMap::new();
-    let paths = args.paths();
-    for (manifest, source) in inputs::manifests(&paths, terminal, &mut incomplete)? {
+    for (manifest, source) in objects.documents {
         let object = &manifest.object;
         let problem = if AdmissionReview::is_review(object) {
             Some(
@@ -201,12 +203,6 @@ fn of_files(
             terminal.diagnostic(&manifest.finding(problem, &source));
             continue;
         }
-        crate::cluster::take(&mut policy_set, object);
-        if let Err(error) = policy_set.inventory.insert(object.clone()) {
-            incomplete = true;
-            terminal.diagnostic(&manifest.finding(Diagnostic::error(error.to_string()), &source));
-            continue;
-        }
         // As for `review`, and as kubectl would do.
         let review = Review::of_object(object.clone(), Operation::Create, &args.namespace);
         let mut subject = ObjectRef::of_object(object);
@@ -217,11 +213,14 @@ fn of_files(
         subject.origin = manifest.origin.clone();
         subject.position = Some(manifest.positions.nearest("").into());
         let place = modgate_audit::place(&subject.origin, subject.position);
-        items.push(Item::of_subject(manifest.object.clone(), Arc::new(subject)));
+        let types = policy_set.objects.references().types();
+        let stored = args.defaulting.then(|| types.as_stored(object)).flatten();
+        let object = stored.unwrap_or_else(|| object.clone());
+        items.push(Item::of_subject(object, Arc::new(subject)));
         documents.insert(place, (manifest, source));
     }
     if items.is_empty() && !incomplete {
-        terminal.error(&format!("there is no object in {}", inputs::listed(&paths.named())));
+        terminal.error(&format!("there is no object in {}", inputs::listed(&args.paths().named())));
         incomplete = true;
     }
     let references = policy_set.objects.references();

@@ -90,7 +90,7 @@ impl Cluster {
 }
 
 /// Keeps an object that policies look at when they evaluate others.
-pub(crate) fn take(policy_set: &mut PolicySet, object: &Value) {
+fn take(policy_set: &mut PolicySet, object: &Value) {
     let kind = GroupVersionKind::of_object(object);
     let (version, kind) = (kind.api_version(), kind.kind);
     let params = policy_set.snapshot.cluster_policies().param_kinds();

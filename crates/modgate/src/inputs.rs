@@ -7,10 +7,11 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use modgate_engine::{Change, EngineConfig, OnError, Problem, Snapshot};
+use modgate_engine::{Change, EngineConfig, OnError, Problem, Snapshot, lint::Definitions};
 use modgate_policies::{
     PolicyFiles, PolicySet, PolicyStore,
     manifest::{self, Manifest},
+    run,
 };
 use modgate_prove::recorded::Recorded;
 use modgate_review::{
@@ -44,17 +45,15 @@ pub(crate) fn read(
 ) -> Result<Option<Inputs>> {
     once(policies, &subjects.paths())?;
     let config = policies.engine.config(&subjects.namespace);
-    let Some((store, mut policy_set)) =
-        read_policies(policies, &subjects.paths(), config, terminal)?
-    else {
-        return Ok(None);
-    };
-    let mut found = VecDeque::new();
-    let mut incomplete = false;
-    for subject in read_subjects(subjects, terminal, &mut incomplete)? {
-        policy_set.objects.references_mut().learn(&subject.manifest.object);
-        found.push_back(subject);
-    }
+    let mut objects = Objects::read(&subject_paths(subjects)?)?;
+    let paths = subjects.paths();
+    let read = read_policies(policies, &paths, config, objects.definitions(), terminal)?;
+    let Some((store, mut policy_set)) = read else { return Ok(None) };
+    let mut incomplete = !objects.report(policies.strict, &policy_set, terminal);
+    objects.documents.retain(|(manifest, _)| !Recorded::is_repeated(&manifest.object));
+    objects.stand_in(&mut policy_set);
+    let mut found: VecDeque<Subject> =
+        reviews(objects.documents, subjects, terminal, &mut incomplete).into();
     if subjects.defaulting {
         let types = policy_set.objects.references().types();
         let stored =
@@ -83,11 +82,12 @@ pub(crate) fn once(policies: &PolicyArgs, paths: &PathArgs) -> Result<()> {
     Ok(())
 }
 
-/// Reads the policies; `None` when one does not load, or there is none.
+/// Reads the policies; `None` when one does not load, or there is none. Warnings also know `definitions`.
 pub(crate) fn read_policies(
     policies: &PolicyArgs,
     paths: &PathArgs,
     config: EngineConfig,
+    definitions: Definitions,
     terminal: &Terminal,
 ) -> Result<Option<(PolicyStore, PolicySet)>> {
     let exclude = paths::Exclude::new(&paths.exclude)?;
@@ -95,7 +95,7 @@ pub(crate) fn read_policies(
         policies: paths::expanded(&policies.policies, &exclude)?,
         objects: paths::expanded(&policies.objects, &exclude)?,
     };
-    let mut store = PolicyStore::new(files, config);
+    let mut store = PolicyStore::new(files, config).knowing(definitions);
     let findings = store.refresh().findings;
     if !are_good(findings, policies.strict, terminal) {
         return Ok(None);
@@ -135,23 +135,26 @@ pub(crate) fn listed(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
-fn read_subjects(
-    args: &SubjectArgs,
-    terminal: &Terminal,
-    incomplete: &mut bool,
-) -> Result<Vec<Subject>> {
-    let mut subjects = Vec::new();
+/// Where the objects to evaluate are: also the files of records in folders.
+fn subject_paths(args: &SubjectArgs) -> Result<PathArgs> {
     let mut paths = args.paths();
-    // Folders of records.
     for folder in args.paths().subjects.iter().filter(|path| path.is_dir()) {
         paths.subjects.extend(lines::files(folder)?);
     }
+    Ok(paths)
+}
+
+/// The requests that objects stand for.
+fn reviews(
+    documents: Vec<(Manifest, Source)>,
+    args: &SubjectArgs,
+    terminal: &Terminal,
+    incomplete: &mut bool,
+) -> Vec<Subject> {
     let assumed =
         Assumed { operation: args.operation, namespace: &args.namespace, user: args.user_info() };
-    for (manifest, source) in manifests(&paths, terminal, incomplete)? {
-        if Recorded::is_repeated(&manifest.object) {
-            continue;
-        }
+    let mut subjects = Vec::new();
+    for (manifest, source) in documents {
         match subject::review_of(&manifest, &assumed) {
             Ok(review) => {
                 subjects.push(Subject { place: manifest.location(), manifest, source, review });
@@ -162,46 +165,150 @@ fn read_subjects(
             }
         }
     }
-    Ok(subjects)
+    subjects
 }
 
-/// Every object under the paths, without files that belong to Helm and kustomize; what cannot be read
-/// is reported and noted in `incomplete`.
+/// The objects of a run, read before the policies: their CustomResourceDefinitions tell which policies
+/// are mistaken. What there is to say of files comes later, and only if the policies load.
+pub(crate) struct Objects {
+    pub(crate) documents: Vec<(Manifest, Source)>,
+    said: Vec<Said>,
+    incomplete: bool,
+}
+
+/// What there is to say of a file.
+enum Said {
+    Note(String),
+    Finding(Diagnostic),
+}
+
+impl Objects {
+    /// Every object under the paths, without files that belong to Helm and kustomize.
+    pub(crate) fn read(args: &PathArgs) -> Result<Self> {
+        let exclude = paths::Exclude::new(&args.exclude)?;
+        let mut objects = Self { documents: Vec::new(), said: Vec::new(), incomplete: false };
+        let paths = paths::expanded(&args.subjects, &exclude)?;
+        let listings: Vec<_> = paths.iter().map(|path| manifest::files(path)).collect();
+        let files = listings.iter().flatten().flat_map(|listing| &listing.files);
+        let patches = paths::patches(files);
+        for (path, listing) in paths.iter().zip(listings) {
+            let is_named = args.subjects.contains(path);
+            let read = listing.and_then(|it| objects.listed(path, it, is_named, &patches));
+            if let Err(error) = read {
+                objects.find(error.into());
+            }
+        }
+        for folder in &args.kustomize {
+            objects.parse(paths::kustomize(folder)?);
+        }
+        Ok(objects)
+    }
+
+    /// The CustomResourceDefinitions among them.
+    pub(crate) fn definitions(&self) -> Definitions {
+        run::definitions(self.documents.iter().map(|(manifest, _)| &manifest.object))
+    }
+
+    /// Prints what there is to say of files; whether all of them could be read.
+    pub(crate) fn tell(&mut self, terminal: &Terminal) -> bool {
+        for said in self.said.drain(..) {
+            match said {
+                Said::Note(note) => terminal.note(note),
+                Said::Finding(finding) => terminal.diagnostic(&finding),
+            }
+        }
+        !self.incomplete
+    }
+
+    /// As [`tell`](Self::tell), with objects that no API server stores: whether everything is bearable.
+    pub(crate) fn report(
+        &mut self,
+        strict: bool,
+        policy_set: &PolicySet,
+        terminal: &Terminal,
+    ) -> bool {
+        let is_read = self.tell(terminal);
+        let definitions = policy_set.snapshot.definitions();
+        let found = self.documents.iter();
+        let found =
+            found.flat_map(|(manifest, source)| run::impossible(manifest, source, definitions));
+        are_good(found.collect(), strict, terminal) && is_read
+    }
+
+    /// Has them stand in for those of a cluster.
+    pub(crate) fn stand_in(&self, policy_set: &mut PolicySet) {
+        let PolicySet { snapshot, objects, inventory } = policy_set;
+        let all = self.documents.iter().map(|(manifest, _)| &manifest.object);
+        run::stand_in(all, snapshot, objects.references_mut(), inventory);
+    }
+
+    fn find(&mut self, finding: Diagnostic) {
+        self.incomplete = true;
+        self.said.push(Said::Finding(finding));
+    }
+
+    fn parse(&mut self, source: Source) {
+        let (manifests, findings) = manifest::parse(&source);
+        findings.into_iter().for_each(|finding| self.find(finding));
+        self.documents.extend(manifests.into_iter().map(|manifest| (manifest, source.clone())));
+    }
+
+    /// Reads the files of a path.
+    fn listed(
+        &mut self,
+        path: &Path,
+        listing: manifest::Listing,
+        is_named: bool,
+        patches: &BTreeSet<PathBuf>,
+    ) -> Result<(), manifest::FileError> {
+        for problem in listing.problems {
+            if !problem.is_harmless() {
+                return Err(problem);
+            }
+            self.said.push(Said::Note(format!("note: {problem}")));
+        }
+        for file in &listing.files {
+            // A file that the user names is read.
+            let skipped = paths::is_of_a_tool(file)
+                .or_else(|| patches.contains(file).then_some("a patch of a kustomization"))
+                .filter(|_| !is_named || file != path);
+            if let Some(what) = skipped {
+                self.said
+                    .push(Said::Note(format!("note: `{}` is {what}, skipped", file.display())));
+                continue;
+            }
+            let mut source = manifest::read_file(file)?;
+            if lines::is_one(file)
+                && let Some(whole) = lines::whole(&source)
+            {
+                let name = file.display();
+                let note = format!("note: `{name}`: the last line is not complete, skipped");
+                self.said.push(Said::Note(note));
+                source = whole;
+            }
+            if let Some(offset) = paths::template_of_helm(file, &source.text) {
+                let finding =
+                    Diagnostic::error("this is a template of a Helm chart, not an object")
+                        .at(source, Span::new(offset, offset + 2))
+                        .help("review what `helm template` prints");
+                self.find(finding);
+                continue;
+            }
+            self.parse(source);
+        }
+        Ok(())
+    }
+}
+
+/// Every object under the paths; what cannot be read is reported and noted in `incomplete`.
 pub(crate) fn manifests(
     args: &PathArgs,
     terminal: &Terminal,
     incomplete: &mut bool,
 ) -> Result<Vec<(Manifest, Source)>> {
-    let exclude = paths::Exclude::new(&args.exclude)?;
-    let mut found = Vec::new();
-    let paths = paths::expanded(&args.subjects, &exclude)?;
-    let listings: Vec<_> = paths.iter().map(|path| manifest::files(path)).collect();
-    let files = listings.iter().flatten().flat_map(|listing| &listing.files);
-    let patches = paths::patches(files);
-    for (path, listing) in paths.iter().zip(listings) {
-        let is_named = args.subjects.contains(path);
-        match listing.and_then(|it| read_listed(path, it, is_named, &patches, terminal)) {
-            Ok(read) => {
-                for (manifests, source, findings) in read {
-                    *incomplete |= !findings.is_empty();
-                    findings.iter().for_each(|finding| terminal.diagnostic(finding));
-                    found.extend(manifests.into_iter().map(|manifest| (manifest, source.clone())));
-                }
-            }
-            Err(error) => {
-                *incomplete = true;
-                terminal.diagnostic(&error.into());
-            }
-        }
-    }
-    for folder in &args.kustomize {
-        let source = paths::kustomize(folder)?;
-        let (manifests, findings) = manifest::parse(&source);
-        *incomplete |= !findings.is_empty();
-        findings.iter().for_each(|finding| terminal.diagnostic(finding));
-        found.extend(manifests.into_iter().map(|manifest| (manifest, source.clone())));
-    }
-    Ok(found)
+    let mut objects = Objects::read(args)?;
+    *incomplete |= !objects.tell(terminal);
+    Ok(objects.documents)
 }
 
 /// The engine's findings about the policies among documents, with their places.
@@ -219,51 +326,4 @@ pub(crate) fn problems(
         manifest::diagnose(problem, source)
     });
     found.collect()
-}
-
-type Read = (Vec<Manifest>, Source, Vec<Diagnostic>);
-
-/// Reads the files of a path. Problems of single files are findings without objects.
-fn read_listed(
-    path: &Path,
-    listing: manifest::Listing,
-    is_named: bool,
-    patches: &BTreeSet<PathBuf>,
-    terminal: &Terminal,
-) -> Result<Vec<Read>, manifest::FileError> {
-    let mut read = Vec::new();
-    for problem in listing.problems {
-        if !problem.is_harmless() {
-            return Err(problem);
-        }
-        terminal.note(format_args!("note: {problem}"));
-    }
-    for file in &listing.files {
-        // A file that the user names is read.
-        let skipped = paths::is_of_a_tool(file)
-            .or_else(|| patches.contains(file).then_some("a patch of a kustomization"))
-            .filter(|_| !is_named || file != path);
-        if let Some(what) = skipped {
-            terminal.note(format_args!("note: `{}` is {what}, skipped", file.display()));
-            continue;
-        }
-        let mut source = manifest::read_file(file)?;
-        if lines::is_one(file)
-            && let Some(whole) = lines::whole(&source)
-        {
-            let name = file.display();
-            terminal.note(format_args!("note: `{name}`: the last line is not complete, skipped"));
-            source = whole;
-        }
-        if let Some(offset) = paths::template_of_helm(file, &source.text) {
-            let finding = Diagnostic::error("this is a template of a Helm chart, not an object")
-                .at(source.clone(), Span::new(offset, offset + 2))
-                .help("review what `helm template` prints");
-            read.push((Vec::new(), source, vec![finding]));
-            continue;
-        }
-        let (manifests, findings) = manifest::parse(&source);
-        read.push((manifests, source, findings));
-    }
-    Ok(read)
 }

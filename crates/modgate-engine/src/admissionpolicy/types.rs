@@ -224,7 +224,7 @@ impl Types {
     }
 
     /// `apiVersion` and kind of all.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &(Str, Str)> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &(Str, Str)> {
         self.kinds.keys()
     }
 

@@ -7,7 +7,7 @@ use modgate_api::{
     meta::{GroupVersionKind, split_api_version},
     mutations::ApplyTo,
 };
-use modgate_value::{DecodeError, Str, Value, gofmt};
+use modgate_value::{DecodeError, Str, Value, gofmt, near};
 
 use crate::{
     PolicyId,
@@ -85,6 +85,27 @@ pub enum CompileError {
     /// Its source path is too long.
     #[error("templateSource has {0} fields, at most {MAX_FIELDS} are allowed")]
     LongSource(usize),
+}
+
+impl CompileError {
+    /// The field at fault, as Kubernetes writes paths.
+    pub fn field(&self) -> &str {
+        match self {
+            Self::Decode(error) => &error.path,
+            Self::NoName | Self::LongName => "metadata.name",
+            Self::NoSource(_) | Self::LongSource(_) => "spec.templateSource",
+            Self::NoGenerated(_) | Self::Loop { .. } => "spec.generatedGVK",
+            Self::NoApplyTo(_) => "spec.applyTo",
+            Self::Action(_) => "spec.enforcementAction",
+        }
+    }
+
+    /// Advice for the template's author.
+    pub fn help(&self) -> Option<String> {
+        let Self::Action(action) = self else { return None };
+        let known = ACTIONS.map(EnforcementAction::as_str);
+        Some(near::did_you_mean_or(action, &known, "the actions are"))
+    }
 }
 
 /// A kind as `schema.GroupVersionKind` prints.

@@ -49,6 +49,13 @@ pub(crate) fn advise(
         point_at(problem, source, &SELECTORS, &OPERATORS, "the operators are");
         return;
     }
+    if problem.message.contains("Could not convert JSON to LabelSelector: matchLabels")
+        && let Some(field) = label_that_is_no_text(&source.object)
+    {
+        problem.position = source.position(&field);
+        problem.field = field;
+        return;
+    }
     if problem.message.contains("unsupported version ") {
         let api_version = source.object.get("apiVersion").and_then(Value::as_str);
         let (_, version) = meta::split_api_version(api_version.unwrap_or_default());
@@ -71,6 +78,15 @@ pub(crate) fn advise(
         "metadata.name".clone_into(&mut problem.field);
         problem.position = source.position("metadata.name");
     }
+}
+
+/// The first label of a selector whose value is no text.
+fn label_that_is_no_text(object: &Value) -> Option<String> {
+    ["labelSelector", "namespaceSelector"].into_iter().find_map(|selector| {
+        let labels = object.path(&["spec", "match", selector, "matchLabels"])?.as_object()?;
+        let (name, _) = labels.iter().find(|(_, value)| value.as_str().is_none())?;
+        Some(format!("spec.match.{selector}.matchLabels.{name}"))
+    })
 }
 
 /// The first of `unknown fields: [spec.match.kinds[0].kind spec.x]`.

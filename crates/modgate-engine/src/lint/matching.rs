@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use modgate_api::{expansion, kinds, meta::GroupVersionKind};
 use modgate_value::{Str, Value, near};
 
-use super::{Definitions, Lints};
+use super::{Definitions, Lints, selector};
 use crate::{Code, admissionpolicy::Types};
 
 /// The values of `scope`.
@@ -19,6 +19,9 @@ pub(super) fn lint(lints: &mut Lints<'_>, field: &str) {
     kinds_of_match(lints, block, field);
     scope(lints, block, field);
     namespaces(lints, block, field);
+    selector::contradiction(lints, block, "labelSelector", field);
+    selector::contradiction(lints, block, "namespaceSelector", field);
+    selector::by_name(lints, block, field);
     let source = block.get("source").and_then(Value::as_str).unwrap_or_default();
     if !source.is_empty() && !SOURCES.contains(&source) {
         let help = near::did_you_mean_or(source, &SOURCES, "the values are");
@@ -99,14 +102,14 @@ pub(super) fn group_exists(lints: &mut Lints<'_>, group: &str, field: &str, wild
     lints.push(Code::NeverMatches, field, message, help);
 }
 
-fn is_version(text: &str) -> bool {
+pub(super) fn is_version(text: &str) -> bool {
     let digits = text.strip_prefix('v').unwrap_or_default();
     digits.starts_with(|digit: char| digit.is_ascii_digit())
         && digits.chars().all(|letter| letter.is_ascii_alphanumeric())
 }
 
 /// The group of Kubernetes, of ours or of the definitions that is nearest.
-fn near_group<'d>(group: &str, definitions: &'d Definitions) -> Option<&'d str> {
+pub(super) fn near_group<'d>(group: &str, definitions: &'d Definitions) -> Option<&'d str> {
     let known = kinds::groups().filter(|known| !known.is_empty()).chain(super::groups());
     let known = known.map(|known| -> &'d str { known });
     near::nearest(group, known.chain(definitions.groups()))
@@ -253,10 +256,19 @@ fn namespaces(lints: &mut Lints<'_>, block: &Value, field: &str) {
         }
     }
     let (wanted, excluded) = (texts(block, "namespaces"), texts(block, "excludedNamespaces"));
-    let is_excluded =
-        |name: &str| excluded.iter().any(|(_, other)| *other == name || *other == "*");
-    if !wanted.is_empty() && wanted.iter().all(|(_, name)| is_excluded(name)) {
-        let message = "every namespace that is matched is excluded, too, so this never matches";
+    let is_excluded = |name: &str| excluded.iter().any(|(_, it)| selector::covers(it, name));
+    let scope = block.get("scope").and_then(Value::as_str).unwrap_or_default();
+    let selected = selected(block, lints.definitions);
+    let all_are = |is_cluster: bool| {
+        selected.as_ref().is_some_and(|selected| selected.iter().all(|it| *it == is_cluster))
+    };
+    // Lists of namespaces leave objects alone that have none.
+    let is_namespaced = scope == "Namespaced" || all_are(false);
+    let covers_wanted = !wanted.is_empty() && wanted.iter().all(|(_, name)| is_excluded(name));
+    let covers_all = wanted.is_empty() && is_excluded("*");
+    if (covers_wanted && !all_are(true)) || (covers_all && is_namespaced) {
+        let message =
+            "every namespace that is matched is excluded, too, so no object in a namespace matches";
         let field = format!("{field}.excludedNamespaces");
         lints.push_key(Code::NeverMatches, &field, message.to_owned(), None);
     }

@@ -3,7 +3,7 @@
 use modgate_value::{Value, near};
 
 use super::{
-    Lints, matching,
+    Lints, matching, types,
     values::{OPERATORS, SELECTORS, point_at},
 };
 use crate::constraint::METADATA;
@@ -133,6 +133,7 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
         .filter_map(|entry| entry.get("kinds")?.as_array())
         .flat_map(|kinds| kinds.iter().filter_map(Value::as_str))
         .collect();
+    value_type(lints, spec, &kinds, location.nodes());
     let found = misspelt(&kinds, &steps);
     if let Some((name, meant)) = found.or_else(|| of_definitions(lints, spec, location.nodes())) {
         lints.push(
@@ -141,6 +142,49 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
             format!("no kind that this applies to has the field `{name}`"),
             Some(format!("did you mean `{meant}`?")),
         );
+    }
+}
+
+/// A value that does not have the type of the field that it is for.
+fn value_type(lints: &mut Lints<'_>, spec: &Value, kinds: &[&str], nodes: &[Node]) {
+    let of_kubernetes = |group: &&str| modgate_api::kinds::of_group(group).is_some();
+    let groups = matching::entries(spec, "applyTo").into_iter();
+    let mut groups = groups.flat_map(|entry| matching::texts(entry, "groups"));
+    if !groups.all(|(_, group)| of_kubernetes(&group)) {
+        return;
+    }
+    let mut steps: Vec<types::Step<'_>> = Vec::new();
+    for node in nodes {
+        match node {
+            Node::Field(name) => steps.push(types::Step::Member(name)),
+            // The location names the list, too.
+            Node::List { .. } => steps.push(types::Step::Element),
+        }
+    }
+    let values: Vec<(String, &Value)> = match lints.id.kind.as_str() {
+        "Assign" => {
+            let value = spec.path(&["parameters", "assign", "value"]);
+            value
+                .map(|value| ("spec.parameters.assign.value".to_owned(), value))
+                .into_iter()
+                .collect()
+        }
+        "ModifySet" => {
+            steps.push(types::Step::Element);
+            let list = spec.path(&["parameters", "values", "fromList"]).and_then(Value::as_array);
+            let items = list.into_iter().flat_map(|list| list.iter()).enumerate();
+            items
+                .map(|(at, value)| (format!("spec.parameters.values.fromList[{at}]"), value))
+                .collect()
+        }
+        _ => return,
+    };
+    for (field, value) in values {
+        if let Some(expected) = types::mismatch(kinds, &steps, value) {
+            let message =
+                format!("the field is {expected}, and the value is {}", types::shown(value));
+            lints.push(Code::ValueType, &field, message, None);
+        }
     }
 }
 

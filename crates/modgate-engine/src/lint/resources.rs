@@ -6,6 +6,7 @@ use modgate_value::{Value, near};
 use super::{
     Lints,
     matching::{entries, group_exists, texts, version_exists},
+    selector,
 };
 use crate::{Code, admissionpolicy::Types};
 
@@ -33,6 +34,10 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
     let Some(spec) = lints.object().get("spec") else { return };
     for member in ["matchConstraints", "matchResources"] {
         let Some(block) = spec.get(member) else { continue };
+        for name in ["namespaceSelector", "objectSelector"] {
+            selector::contradiction(lints, block, name, &format!("spec.{member}"));
+        }
+        excluded_rules(lints, block, &format!("spec.{member}"));
         for list in ["resourceRules", "excludeResourceRules"] {
             for (index, rule) in entries(block, list).into_iter().enumerate() {
                 check_rule(lints, rule, &format!("spec.{member}.{list}[{index}]"));
@@ -41,6 +46,31 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
     }
     if let Some(kind) = spec.get("paramKind") {
         check_param_kind(lints, kind);
+    }
+}
+
+/// Warns if each rule is repeated among those that are excluded.
+fn excluded_rules(lints: &mut Lints<'_>, block: &Value, field: &str) {
+    const LISTS: [&str; 5] =
+        ["apiGroups", "apiVersions", "operations", "resources", "resourceNames"];
+    let (rules, excluded) =
+        (entries(block, "resourceRules"), entries(block, "excludeResourceRules"));
+    let covers = |outer: &Value, inner: &Value| {
+        let scope =
+            |rule: &Value| rule.get("scope").and_then(Value::as_str).unwrap_or("*").to_owned();
+        let lists = LISTS.iter().all(|list| {
+            let (outer, inner) = (texts(outer, list), texts(inner, list));
+            // No names are all names; resources have subresources, which `*` alone leaves out.
+            let all = outer.iter().any(|(_, it)| *it == "*" && *list != "resources");
+            let none = outer.is_empty() && *list == "resourceNames";
+            let named = |it: &str| outer.iter().any(|(_, other)| *other == it);
+            all || none || (!inner.is_empty() && inner.iter().all(|(_, it)| named(it)))
+        });
+        lists && ["*", &scope(inner)].contains(&scope(outer).as_str())
+    };
+    if !rules.is_empty() && rules.iter().all(|rule| excluded.iter().any(|it| covers(it, rule))) {
+        let message = "every rule is excluded, too, so this never matches".to_owned();
+        lints.push_key(Code::NeverMatches, &format!("{field}.excludeResourceRules"), message, None);
     }
 }
 

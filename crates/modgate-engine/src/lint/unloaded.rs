@@ -6,9 +6,10 @@ use modgate_value::{Value, near};
 use super::{VERSIONS, groups, kinds};
 use crate::Code;
 
-/// Why a document is not loaded that its author may take for a policy.
+/// What is wrong with a document: why one is not loaded that its author may take for a policy, or why no API server
+/// stores an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotLoaded {
+pub struct Mistake {
     /// The code of the warning.
     pub code: Code,
     /// The part of the document at fault.
@@ -28,14 +29,14 @@ pub enum Place {
     Value(String),
 }
 
-impl NotLoaded {
+impl Mistake {
     fn new(code: Code, member: &str, message: String, help: Option<String>) -> Self {
         Self { code, place: Place::Value(member.to_owned()), message, help }
     }
 }
 
 /// The error of a document that is no policy but looks like one.
-pub fn not_loaded(object: &Value) -> Option<NotLoaded> {
+pub fn not_loaded(object: &Value) -> Option<Mistake> {
     let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if object.get("apiVersion").is_none() || kind.is_empty() {
@@ -53,7 +54,7 @@ pub fn not_loaded(object: &Value) -> Option<NotLoaded> {
         return (!is_known).then(|| {
             let message = format!("unknown kind `{kind}` in {api_version}, not loaded");
             let help = near::did_you_mean_or(kind, known, "the kinds of the group");
-            NotLoaded::new(Code::UnknownKind, "kind", message, Some(help))
+            Mistake::new(Code::UnknownKind, "kind", message, Some(help))
         });
     }
     let near_group = near::nearest(group, groups().filter(|_| group.contains('.')));
@@ -66,11 +67,11 @@ pub fn not_loaded(object: &Value) -> Option<NotLoaded> {
         _ => format!("unknown API group `{group}`, not loaded"),
     };
     let help = Some(format!("did you mean `{right}`?"));
-    Some(NotLoaded::new(Code::UnknownGroup, "apiVersion", message, help))
+    Some(Mistake::new(Code::UnknownGroup, "apiVersion", message, help))
 }
 
 /// A document without `apiVersion` or without `kind`.
-fn without(object: &Value, member: &str) -> Option<NotLoaded> {
+fn without(object: &Value, member: &str) -> Option<Mistake> {
     let names: Vec<&str> = object.as_object()?.keys().map(|name| name.as_str()).collect();
     let meant = near::nearest(member, names.iter().copied());
     let message = format!("the document has no `{member}`, not loaded");
@@ -80,11 +81,11 @@ fn without(object: &Value, member: &str) -> Option<NotLoaded> {
         Some(key) => Place::Key(key.to_owned()),
         None => Place::Value(String::new()),
     };
-    Some(NotLoaded { code, place, message, help })
+    Some(Mistake { code, place, message, help })
 }
 
 /// An `apiVersion` that is the name of a group, or nearly.
-fn without_version(api_version: &str) -> Option<NotLoaded> {
+fn without_version(api_version: &str) -> Option<Mistake> {
     let is_it = |(known, _): &&(&'static str, &'static [&'static str])| {
         *known == api_version
             || (api_version.contains('.') && near::nearest(api_version, [*known]).is_some())
@@ -93,7 +94,7 @@ fn without_version(api_version: &str) -> Option<NotLoaded> {
     let version = versions.first().copied().unwrap_or("v1");
     let message = format!("`{api_version}` has no version, not loaded");
     let help = Some(format!("did you mean `{group}/{version}`?"));
-    Some(NotLoaded::new(Code::UnknownGroup, "apiVersion", message, help))
+    Some(Mistake::new(Code::UnknownGroup, "apiVersion", message, help))
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! Rules that load but probably do not do what their authors intend: the verdicts W of section 9.
 
+mod criteria;
+mod values;
+
 use modgate_api::{kinds, meta::Operation, modrule::ModRule};
 use modgate_select::PatchSelect;
-use modgate_value::{Value, gofmt::quote};
+use modgate_value::{Value, diag::Span, gofmt::quote};
 
 use super::{
     compile::{Action, CompiledModRule, Criterion, PatchStep, PatchValue, Test},
@@ -47,9 +50,14 @@ pub(super) fn lint(
         .filter_map(|criterion| criterion.kinds.as_ref().filter(|_| !criterion.negate))
         .flat_map(|kinds| kinds.iter().map(|kind| kind.as_str()))
         .collect();
+    criteria::reach(compiled, config, &mut lints);
+    // Kinds of custom resources may have the names of others.
+    let names_group = compiled.criteria.iter().any(|it| it.select.text().contains("apiVersion"));
+    let own_kinds = if names_group { &[][..] } else { &kinds[..] };
     for criterion in &compiled.criteria {
         lint_criterion(criterion, &mut lints);
         lint_kinds(criterion, &mut lints);
+        criteria::ignored(rule, criterion, own_kinds, &mut lints);
         let (field, text) =
             (format!("spec.match[{}].select", criterion.index), criterion.select.text());
         lint_path(&kinds, &selected(text), field, &mut lints);
@@ -70,10 +78,21 @@ pub(super) fn lint(
             let field = format!("spec.patch[{}].path", step.index);
             lint_path(&kinds, &addressed(path.unwrap_or_default()), field, &mut lints);
             lint_step(step, path.unwrap_or_default(), &mut lints);
+            values::of_type(own_kinds, step, path.unwrap_or_default(), &mut lints);
+            if let PatchValue::Template(template) = &step.value {
+                let text = operation.and_then(|operation| operation.value.as_deref());
+                let (known, field) =
+                    (&values::OF_PATCHES, format!("spec.patch[{}].value", step.index));
+                let text = text.unwrap_or_default();
+                values::of_template(template, known, &kinds, &field, text, &mut lints);
+            }
         }
     }
     if let Action::Reject(Some(message)) = &compiled.action {
-        lints.impure("spec.rejectMessage".to_owned(), message.impure_functions());
+        let field = "spec.rejectMessage";
+        lints.impure(field.to_owned(), message.impure_functions());
+        let text = rule.spec.reject_message.as_deref().unwrap_or_default();
+        values::of_template(message, &values::OF_MESSAGES, &kinds, field, text, &mut lints);
     }
     lints.found
 }
@@ -326,6 +345,14 @@ impl Lints<'_> {
             message,
             help,
         });
+    }
+
+    /// Has the last warning mark a part of its field's text.
+    fn mark(&mut self, text: &str, part: &str) {
+        if let (Some(problem), Some(at)) = (self.found.last_mut(), text.find(part)) {
+            problem.text = Some(text.into());
+            problem.span = Some(Span::new(at, at + part.len()));
+        }
     }
 
     fn impure(&mut self, field: String, functions: &[&'static str]) {

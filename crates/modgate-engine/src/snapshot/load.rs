@@ -83,6 +83,8 @@ pub(super) struct Loader<'s> {
     traces: Option<Vec<config::Trace>>,
     providers: Option<BTreeMap<Str, Arc<CompiledProvider>>>,
     policies: Option<PolicySet>,
+    /// The mutators and expansion templates that are new, with their places.
+    placed: BTreeMap<PolicyId, PolicySource>,
     /// The policies and bindings of the cluster's own that are new.
     seen: Vec<(PolicyId, PolicySource)>,
 }
@@ -99,6 +101,7 @@ impl<'s> Loader<'s> {
             expansions: None,
             providers: None,
             policies: None,
+            placed: BTreeMap::new(),
             seen: Vec::new(),
             exclusions: None,
             traces: None,
@@ -134,12 +137,12 @@ impl<'s> Loader<'s> {
         }
         if let Some(mutators) = self.mutators {
             let system = MutationSystem::new(mutators.into_values());
-            self.problems.extend(new_conflicts(&before.mutators, &system));
+            self.problems.extend(new_conflicts(&before.mutators, &system, &self.placed));
             next.mutators = system.into();
         }
         if let Some(templates) = self.expansions {
             let system = ExpansionSystem::new(templates.into_values());
-            self.problems.extend(new_cycles(&before.expansions, &system));
+            self.problems.extend(new_cycles(&before.expansions, &system, &self.placed));
             next.expansions = system.into();
         }
         if let Some(exclusions) = self.exclusions {
@@ -363,6 +366,7 @@ impl<'s> Loader<'s> {
                     let found = problem(id, source, "spec", warning.clone());
                     self.problems.push(warned(Code::Deprecated, found));
                 }
+                self.placed.insert(PolicyId::from(mutator.id()), source.clone());
                 self.mutators().insert(mutator.id().clone(), Arc::new(mutator));
             }
             Err(error) => {
@@ -392,16 +396,16 @@ impl<'s> Loader<'s> {
                     let found = problem(id, source, field, message.to_owned());
                     self.problems.push(warned(Code::GeneratedKind, found));
                 }
+                self.placed.insert(template.id(), source.clone());
                 self.expansions().insert(template.name().clone(), Arc::new(template));
             }
             Err(error) => {
-                let (field, message) = match error {
-                    expansion::CompileError::Decode(DecodeError { path, message }) => {
-                        (path, message)
-                    }
-                    error => (String::new(), error.to_string()),
+                let message = match &error {
+                    expansion::CompileError::Decode(DecodeError { message, .. }) => message.clone(),
+                    error => error.to_string(),
                 };
-                self.problems.push(problem(id, source, &field, message));
+                let found = problem(id, source, error.field(), message);
+                self.problems.push(Problem { help: error.help(), ..found });
                 if self.on_error == OnError::Unload {
                     self.expansions().remove(&id.name);
                 }
@@ -664,42 +668,61 @@ fn still_waiting(
         .collect()
 }
 
-fn new_conflicts(before: &MutationSystem, after: &MutationSystem) -> Vec<Problem> {
+/// A policy with its place, if that is known.
+fn place_of(placed: &BTreeMap<PolicyId, PolicySource>, id: &PolicyId) -> PolicySource {
+    placed.get(id).cloned().unwrap_or_else(|| PolicySource {
+        origin: id.to_string().into(),
+        object: Value::Null,
+        positions: None,
+    })
+}
+
+/// Places that one message names.
+const MAX_PLACES: usize = 5;
+
+/// The mutators that conflict and did not before. Each is `placed` where it is new, and names the places of the
+/// others.
+fn new_conflicts(
+    before: &MutationSystem,
+    after: &MutationSystem,
+    placed: &BTreeMap<PolicyId, PolicySource>,
+) -> Vec<Problem> {
+    const FIELD: &str = "spec.location";
+    let place = |other: &MutatorId| {
+        let source = placed.get(&PolicyId::from(other))?;
+        let position = source.position(FIELD)?;
+        Some(format!("{} ({}:{position})", PolicyId::from(other), source.origin))
+    };
     let new = after.conflicts().iter().filter(|(id, _)| !before.conflicts().contains_key(*id));
     new.map(|(id, conflict)| {
         let policy = PolicyId::from(id);
-        Problem {
-            severity: Severity::Error,
-            code: None,
-            origin: policy.to_string().into(),
-            policy,
-            position: None,
-            field: "spec.location".to_owned(),
-            text: None,
-            span: None,
-            message: conflict.to_string(),
-            help: Some("none of them is applied until they agree".to_owned()),
+        let others = conflict.parties().into_iter().filter(|other| *other != id).filter_map(place);
+        let others: Vec<String> = others.take(MAX_PLACES).collect();
+        let mut help = "none of them is applied until they agree".to_owned();
+        if !others.is_empty() {
+            help.push_str(&format!("; see {}", others.join(", ")));
         }
+        let source = place_of(placed, &policy);
+        Problem { help: Some(help), ..problem(&policy, &source, FIELD, conflict.to_string()) }
     })
     .collect()
 }
 
 /// The templates that are on a cycle and were not before.
-fn new_cycles(before: &ExpansionSystem, after: &ExpansionSystem) -> Vec<Problem> {
+fn new_cycles(
+    before: &ExpansionSystem,
+    after: &ExpansionSystem,
+    placed: &BTreeMap<PolicyId, PolicySource>,
+) -> Vec<Problem> {
+    const FIELD: &str = "spec.generatedGVK";
     let new = after.cyclic().difference(before.cyclic());
     let templates = new.filter_map(|name| after.templates().iter().find(|it| it.name() == name));
     templates
-        .map(|template| Problem {
-            severity: Severity::Error,
-            code: None,
-            origin: template.id().to_string().into(),
-            policy: template.id(),
-            position: None,
-            field: "spec.generatedGVK".to_owned(),
-            text: None,
-            span: None,
-            message: expansion::CYCLE.to_owned(),
-            help: Some("none of the cycle expands anything until it is broken".to_owned()),
+        .map(|template| {
+            let help = Some("none of the cycle expands anything until it is broken".to_owned());
+            let id = template.id();
+            let source = place_of(placed, &id);
+            Problem { help, ..problem(&id, &source, FIELD, expansion::CYCLE.to_owned()) }
         })
         .collect()
 }

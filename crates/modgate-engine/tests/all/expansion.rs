@@ -185,7 +185,9 @@ fn cycles_are_told_of_when_they_appear() {
         let update = broken.snapshot.apply(bad(), on_error);
         assert_eq!(
             update.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            ["ExpansionTemplate b: ExpansionTemplate b has empty source field"]
+            [
+                "ExpansionTemplate b: spec.templateSource: ExpansionTemplate b has empty source field"
+            ]
         );
         assert_eq!(resultants(&update.snapshot, &object).map(|found| found.len()), Ok(expected));
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use modgate_engine::{
-    Change, Decision, EngineConfig, Evaluation, Host, HostError, NoopObserver, OnError,
+    Change, Code, Decision, EngineConfig, Evaluation, Host, HostError, NoopObserver, OnError,
     PolicySource, Review, ServedPolicies, Snapshot, Stages,
     admissionpolicy::{ParamObjects, Params},
     api::meta::Operation,
@@ -62,7 +62,9 @@ fn snapshot(policies: &[&Value]) -> (Snapshot, Vec<String>) {
     let sources = policies.iter().map(|object| PolicySource::of_object((*object).clone()));
     let update =
         Snapshot::new(config).apply(sources.map(Change::Upsert).collect(), OnError::Unload);
-    let problems = update.problems.into_iter().map(|problem| problem.message).collect();
+    // Generated match blocks may contradict themselves.
+    let problems = update.problems.into_iter().filter(|it| it.code != Some(Code::NeverMatches));
+    let problems = problems.map(|problem| problem.message).collect();
     (update.snapshot, problems)
 }
 

@@ -13,7 +13,8 @@ pub(crate) struct AuditCommandArgs {
     #[command(flatten)]
     pub(crate) policies: PolicyArgs,
     /// Objects to audit: files, folders, quoted patterns such as 'k8s/**/*.yaml', or `-` for standard
-    /// input. Constraints see all of them as `data.inventory`.
+    /// input. Policies see all of them, as in a cluster: in `data.inventory`, and as parameters, Namespaces
+    /// and Nodes.
     #[arg(value_name = "OBJECT")]
     pub(crate) subjects: Vec<PathBuf>,
     /// Folder with a kustomization: audit what `kustomize build` prints; repeat for more.
@@ -49,6 +50,11 @@ pub(crate) struct AuditCommandArgs {
     /// Violations shown of each group [default: 20 in text, else all]
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
+    /// Audit objects of Kubernetes' own kinds as an API server of 1.36 stores them: with its defaults,
+    /// without unknown fields, and with quantities in its form. So are custom resources whose
+    /// CustomResourceDefinition the input has. A cluster's objects have them.
+    #[arg(long, conflicts_with_all = ["cluster", "kubeconfig", "context"])]
+    pub(crate) defaulting: bool,
     /// Also report objects that Gatekeeper's mutators would change.
     #[arg(long)]
     pub(crate) mutators: bool,

@@ -228,7 +228,8 @@ fn exit_codes() {
         (nothing, &["--fail-on", "dryrun"], 0),
         ("", &[], 2),
         ("{metadata: {name: a}}", &[], 2),
-        ("{apiVersion: v1, kind: Pod}", &[], 2),
+        // As `review` and `test` take it.
+        ("{apiVersion: v1, kind: Pod}", &[], 1),
     ] {
         let run = audit(objects, arguments);
         assert_eq!(run.code, Some(expected), "{objects} {arguments:?}: {}", run.stderr);

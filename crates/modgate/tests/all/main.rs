@@ -25,6 +25,7 @@ mod gator;
 mod lint;
 mod migrate;
 mod migrate_chart;
+mod objects_of_a_run;
 mod plan;
 mod playground;
 mod program;

@@ -141,7 +141,7 @@ metadata: {name: frozen}
 spec: {policyName: frozen, validationActions: [Deny]}
 "#;
     let object =
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: n}\ndata: {a: b}\n";
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: shop}\ndata: {a: b}\n";
     let ask = |user: &str| -> serde_json::Value {
         let request = json!({
             "policies": [file("policies.yaml", policy)], "objects": [file("object.yaml", object)],

@@ -47,6 +47,32 @@ impl Types {
 }
 
 impl<'t> Shape<'t> {
+    /// What the type is, in words, if the value does not have it. Null has every type, and what stands
+    /// within lists and maps is not looked at.
+    pub(crate) fn mismatch(&self, value: &Value) -> Option<String> {
+        let Resolved { scalar, list, map, .. } = self.resolved;
+        let fits = match value {
+            Value::Null => true,
+            Value::Array(_) => list.is_some(),
+            Value::Object(_) => map.is_some(),
+            Value::Bool(_) => matches!(scalar, Some(Scalar::Boolean | Scalar::Any)),
+            Value::Number(_) => matches!(scalar, Some(Scalar::Numeric | Scalar::Any)),
+            Value::String(_) => matches!(scalar, Some(Scalar::Text | Scalar::Any)),
+        };
+        let is_known = scalar.is_some() || list.is_some() || map.is_some();
+        if fits || !is_known {
+            return None;
+        }
+        let scalar = scalar.map(|scalar| match scalar {
+            Scalar::Numeric => "a number",
+            Scalar::Text => "a text",
+            Scalar::Boolean => "true or false",
+            Scalar::Any => "a number or a text",
+        });
+        let all = [scalar, list.map(|_| "a list"), map.map(|_| "an object")];
+        Some(all.into_iter().flatten().collect::<Vec<_>>().join(" or "))
+    }
+
     /// The type of the value, if it is a scalar.
     pub fn scalar(&self) -> Option<ScalarShape> {
         Some(match self.resolved.scalar? {
