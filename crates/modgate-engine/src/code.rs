@@ -108,11 +108,25 @@ codes! {
     BypassEphemeralContainers = "bypass-ephemeral-containers",
     /// Found by `modgate lint`: another element of the list has what the policy denies in one.
     BypassListElement = "bypass-list-element",
-    /// Found by `modgate lint`: an empty object, which means the same, gets past a policy that denies a
+    /// Found by `modgate lint`: an element that is there twice, or behind another one with its name, gets past
+    /// the policy.
+    BypassDuplicate = "bypass-duplicate",
+    /// Found by `modgate lint`: an empty object or text, which means the same, gets past a policy that denies a
     /// missing one.
     BypassEmptyValue = "bypass-empty-value",
+    /// Found by `modgate lint`: null, where the schema of a custom resource allows it, gets past a policy that
+    /// denies a missing member.
+    BypassNull = "bypass-null",
+    /// Found by `modgate lint`: a number as a text, or a text as a number, that means the same gets past the
+    /// policy.
+    BypassNumber = "bypass-number",
     /// Found by `modgate lint`: an update brings what the policy denies at creation.
     BypassUpdate = "bypass-update",
+    /// Found by `modgate lint`: a subresource, such as `scale`, brings what the policy denies at creation.
+    BypassSubresource = "bypass-subresource",
+    /// Found by `modgate lint`: the policy admits the deletion of an object that it protects from updates, and
+    /// names deletions as well.
+    BypassDelete = "bypass-delete",
     /// Found by `modgate lint`: an object with `generateName` gets past the policy, because its request has
     /// no name.
     BypassGenerateName = "bypass-generate-name",

@@ -8,9 +8,12 @@
 //! An object that the match of a policy leaves out is never a finding.
 
 mod images;
+mod members;
 mod moves;
 mod pods;
+mod possible;
 mod probe;
+mod requests;
 mod seeds;
 mod spelling;
 
@@ -79,7 +82,7 @@ const MAX_OFFENCES: usize = 12;
 
 /// Tries to get past a policy.
 pub fn lint(subject: &Subject<'_>, options: Options) -> Found {
-    let mut prober = Prober::new(subject.side, options.budget);
+    let mut prober = Prober::new(subject, options.budget);
     let seeds = Seeds::collect(&mut prober, subject, options);
     let mut found: BTreeMap<Code, Bypass> = BTreeMap::new();
     let mut offences = 0;
@@ -91,6 +94,11 @@ pub fn lint(subject: &Subject<'_>, options: Options) -> Found {
         };
         moves::tried(&mut prober, &offence, &seeds, subject, &mut report);
         spelling::tried(&mut prober, &offence, subject, &mut report);
+        members::tried(&mut prober, &offence.object, &seeds, &mut report);
+        requests::tried(&mut prober, &offence, subject, &mut report);
+    }
+    if let Some(bypass) = requests::deletion(&mut prober, &seeds, subject, &mut offences) {
+        found.entry(bypass.code).or_insert(bypass);
     }
     let left = prober.left();
     Found {
@@ -109,7 +117,7 @@ fn bypass(
     denied: Request,
     witness: Request,
 ) -> Option<Bypass> {
-    if !pods::is_valid(&witness.object) || !prober.admits(&witness) {
+    if !prober.admits(&witness) {
         return None;
     }
     let Verdict::Denied(messages) = prober.ask(&denied) else { return None };

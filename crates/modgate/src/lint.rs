@@ -232,6 +232,13 @@ fn words(code: Code) -> &'static str {
         }
         Code::BypassListElement => "the policy admits the offence in another element of the list",
         Code::BypassEmptyValue => "the policy admits an empty value where it denies a missing one",
+        Code::BypassDuplicate => "the policy admits the offence if its element is there twice",
+        Code::BypassNull => "the policy admits null where it denies a missing member",
+        Code::BypassNumber => "the policy admits the same number in another type",
+        Code::BypassSubresource => "the policy admits by a subresource what it denies at creation",
+        Code::BypassDelete => {
+            "the policy admits the deletion of what it protects from updates, and names deletions"
+        }
         Code::BypassUpdate => "the policy admits by an update what it denies at creation",
         Code::BypassGenerateName => {
             "the policy admits the object if the API server generates its name"
@@ -257,10 +264,10 @@ fn words(code: Code) -> &'static str {
 /// `Pod shop/web` of a request.
 fn object_of(request: &Request) -> Object {
     let text = |path: &[&str]| {
-        request.object.path(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+        request.subject().path(path).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let (group, version) = modgate_engine::api::meta::split_api_version(
-        request.object.get("apiVersion").and_then(Value::as_str).unwrap_or_default(),
+        request.subject().get("apiVersion").and_then(Value::as_str).unwrap_or_default(),
     );
     Object {
         group: group.to_owned(),
@@ -333,7 +340,7 @@ fn text(
                 name => format!(" of the subresource {name}"),
             };
             writeln!(out, "  {what}, {}{resource}:", request.operation())?;
-            for line in yaml::write(&secrets::shown(&request.object, false)).lines() {
+            for line in yaml::write(&secrets::shown(request.subject(), false)).lines() {
                 writeln!(out, "    {}", terminal.paint(Tone::Faint, printable(line)))?;
             }
         }

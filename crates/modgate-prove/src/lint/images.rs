@@ -29,6 +29,33 @@ pub(super) fn mentioned(texts: &[String], parameters: &[Str]) -> Vec<String> {
     found
 }
 
+/// Whether a text is the name of an image: parts of lower case, with a tag and a digest if it has any. An API server
+/// stores other texts as well, and nothing can run them.
+pub(super) fn is_reference(image: &str) -> bool {
+    let (name, version) = repository(image);
+    let (tag, digest) = version.split_once('@').map_or((version, None), |(t, d)| (t, Some(d)));
+    let (host, rest) = split(name);
+    let known =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let part = |part: &str| {
+        let bytes = part.as_bytes();
+        edge(bytes.first()) && edge(bytes.last()) && bytes.iter().copied().all(known)
+    };
+    let host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+    let tag_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    host.is_none_or(|host| edge(host.as_bytes().first()) && host.bytes().all(host_byte))
+        && rest.split('/').all(part)
+        && (tag.is_empty()
+            || tag.strip_prefix(':').is_some_and(|tag| {
+                !tag.is_empty() && !tag.starts_with(['.', '-']) && tag.bytes().all(tag_byte)
+            }))
+        && digest.is_none_or(|digest| {
+            let hex = digest.strip_prefix("sha256:").unwrap_or_default();
+            hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
+}
+
 /// The registry, if the name has one, and the rest.
 fn split(image: &str) -> (Option<&str>, &str) {
     match image.split_once('/') {
@@ -134,6 +161,21 @@ mod tests {
             ("ubuntu:20.14", None),
         ] {
             assert_eq!(beyond(allowed).as_deref(), expected, "{allowed}");
+        }
+    }
+
+    #[test]
+    fn references() {
+        let digest = format!("nginx{DIGEST}");
+        for image in
+            ["nginx", "nginx:1.0", "r.example:5000/a/b:1", "localhost/a", "a__b/c", &digest]
+        {
+            assert!(is_reference(image), "{image}");
+        }
+        for image in
+            ["", ":latest", "a:", "nginx:", "/a", "a//b", "A/b", "a b", "*", "a@sha256:00", "-a"]
+        {
+            assert!(!is_reference(image), "{image}");
         }
     }
 

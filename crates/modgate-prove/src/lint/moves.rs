@@ -1,6 +1,6 @@
 //! The same offence in another place.
 
-use modgate_engine::Code;
+use modgate_engine::{Code, api::meta::GroupVersionKind};
 use modgate_value::Value;
 
 use super::{
@@ -165,7 +165,7 @@ fn ephemeral_containers(prober: &mut Prober<'_>, offender: &Offender) -> Option<
         return None;
     }
     let place = place(&object, List::Ephemeral, 0);
-    let witness = Request { object, old: Some(old), sub_resource: "ephemeralcontainers" };
+    let witness = Request { object, old: Some(old), sub_resource: "ephemeralcontainers", of: None };
     bypass(prober, Code::BypassEphemeralContainers, &place, Request::create(denied), witness)
 }
 
@@ -233,10 +233,7 @@ fn update(prober: &mut Prober<'_>, offence: &Offence, seeds: &Seeds) -> Option<B
     if !MUTABLE.contains(&kind) {
         return None;
     }
-    let mut same = seeds.admitted.iter().filter(|seed| {
-        ["apiVersion", "kind"].iter().all(|member| seed.get(member) == object.get(member))
-    });
-    let old = same.find_map(|seed| {
+    let old = seeds.of_kind(object).find_map(|seed| {
         let metadata = |of: &Value, key: &str| of.path(&["metadata", key]).cloned();
         let mut old = seed.clone();
         for key in ["name", "namespace"] {
@@ -269,7 +266,11 @@ fn generate_name(prober: &mut Prober<'_>, object: &Value) -> Option<Bypass> {
 
 fn namespace(prober: &mut Prober<'_>, object: &Value, subject: &Subject<'_>) -> Option<Bypass> {
     let path: &Path = &["metadata".into(), "namespace".into()];
-    let own = at(object, path).and_then(Value::as_str)?;
+    let own = match at(object, path).and_then(Value::as_str) {
+        Some(own) => own,
+        None if GroupVersionKind::of_object(object).is_cluster_scoped() => return None,
+        None => "default",
+    };
     let mentions = |document: &Value| document.to_json().contains(own);
     if subject.sees_others || subject.documents.iter().any(mentions) {
         return None;

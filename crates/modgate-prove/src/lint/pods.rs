@@ -6,7 +6,6 @@ use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::{Object, Value};
 
 use crate::{
-    compare::fits,
     generate::KINDS,
     value::{Step, at, replaced},
 };
@@ -119,15 +118,13 @@ pub(super) fn workload(api_version: &str, kind: &str, spec: &Value, namespace: &
     ])
 }
 
-/// Whether an API server takes the object, as far as its type and the rules for containers tell: the
-/// type table knows it, containers have a name and an image, and no name is there twice.
+/// Whether the containers of an object are as an API server takes them: they have a name and an image, and no name is
+/// there twice.
 pub(super) fn is_valid(object: &Value) -> bool {
-    if !fits(object) {
-        return false;
-    }
     if spec_path(object).is_none() {
         return true;
     }
+    let spec = spec_path(object).and_then(|path| at(object, &path).cloned()).unwrap_or_default();
     let mut names = BTreeSet::new();
     let mut complete = true;
     for list in [List::Containers, List::Init, List::Ephemeral] {
@@ -137,8 +134,32 @@ pub(super) fn is_valid(object: &Value) -> bool {
             complete &= names.insert(text("name").to_owned())
                 && !text("name").is_empty()
                 && !text("image").is_empty()
+                && is_consistent(&container, &spec)
                 && members.into_iter().all(|member| list.takes(member));
         }
     }
     complete && !containers(object, List::Containers).is_empty()
+}
+
+/// Whether the security context of a container contradicts neither itself nor the Pod.
+fn is_consistent(container: &Value, spec: &Value) -> bool {
+    let of = |key: &str| container.path(&["securityContext", key]);
+    let is = |key: &str, value: bool| of(key).and_then(Value::as_bool) == Some(value);
+    let adds =
+        container.path(&["securityContext", "capabilities", "add"]).and_then(Value::as_array);
+    let adds_all = adds.is_some_and(|adds| adds.iter().any(|add| add == &"CAP_SYS_ADMIN".into()));
+    let has_none = is("allowPrivilegeEscalation", false);
+    let unmasked = of("procMount") == Some(&"Unmasked".into());
+    let says = |value: &Value| {
+        value.path(&["securityContext", "windowsOptions", "hostProcess"]).and_then(Value::as_bool)
+    };
+    let on_host = |container: &Value| says(container).or(says(spec)) == Some(true);
+    let all = ["containers", "initContainers", "ephemeralContainers"].into_iter();
+    let mut all = all
+        .filter_map(|list| spec.get(list).and_then(Value::as_array))
+        .flat_map(|list| list.iter());
+    !(has_none && (is("privileged", true) || adds_all))
+        && !(unmasked && spec.get("hostUsers").and_then(Value::as_bool) != Some(false))
+        && (!on_host(container)
+            || all.all(on_host) && spec.get("hostNetwork").and_then(Value::as_bool) == Some(true))
 }

@@ -10,47 +10,64 @@ use modgate_engine::{
 };
 use modgate_value::{Object, Value};
 
+use super::{Subject, possible::Possible};
 use crate::Side;
 
 /// A request as the API server would send it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The object.
+    /// The object; null for a deletion.
     pub object: Value,
-    /// The object before an update.
+    /// The object before an update or a deletion.
     pub old: Option<Value>,
     /// The subresource; empty for none.
     pub sub_resource: &'static str,
+    /// The kind that the subresource is of, where its objects are of another one: `Scale` of Deployments.
+    pub of: Option<GroupVersionKind>,
 }
 
 impl Request {
     /// A creation.
     pub fn create(object: Value) -> Self {
-        Self { object, old: None, sub_resource: "" }
+        Self { object, old: None, sub_resource: "", of: None }
     }
 
     /// An update of `old`.
     pub fn update(old: Value, object: Value) -> Self {
-        Self { object, old: Some(old), sub_resource: "" }
+        Self { object, old: Some(old), sub_resource: "", of: None }
     }
 
-    /// `CREATE` or `UPDATE`.
+    /// A deletion of `old`.
+    pub fn delete(old: Value) -> Self {
+        Self { object: Value::Null, old: Some(old), sub_resource: "", of: None }
+    }
+
+    /// `CREATE`, `UPDATE` or `DELETE`.
     pub fn operation(&self) -> &'static str {
-        if self.old.is_some() { "UPDATE" } else { "CREATE" }
+        match (&self.old, self.object.is_null()) {
+            (None, _) => "CREATE",
+            (Some(_), false) => "UPDATE",
+            (Some(_), true) => "DELETE",
+        }
+    }
+
+    /// The object, or the one that is deleted.
+    pub fn subject(&self) -> &Value {
+        self.old.as_ref().filter(|_| self.object.is_null()).unwrap_or(&self.object)
     }
 
     /// The name in the request. An API server generates names after it has read the request, and before
     /// validating admission: the object has one then, and the request has none.
     fn name(&self) -> Value {
-        let metadata = |key: &str| self.object.path(&["metadata", key]).cloned();
+        let metadata = |key: &str| self.subject().path(&["metadata", key]).cloned();
         let generated = self.old.is_none() && metadata("generateName").is_some();
         metadata("name").filter(|_| !generated).unwrap_or_else(|| "".into())
     }
 
     /// The `request` member of its AdmissionReview.
     fn members(&self) -> Object {
-        let kind = GroupVersionKind::of_object(&self.object);
-        let metadata = |key: &str| self.object.path(&["metadata", key]).cloned();
+        let kind = GroupVersionKind::of_object(self.subject());
+        let metadata = |key: &str| self.subject().path(&["metadata", key]).cloned();
         let namespace = match kind.is_cluster_scoped() {
             _ if kind.is_namespace() => metadata("name"),
             true => None,
@@ -58,10 +75,11 @@ impl Request {
         };
         let texts = |members: [(&str, Value); 3]| -> Value { members.into_iter().collect() };
         let (group, version) = (Value::from(kind.group.clone()), Value::from(kind.version.clone()));
+        let of = self.of.as_ref().unwrap_or(&kind);
         let resource = [
-            ("group", group.clone()),
-            ("version", version.clone()),
-            ("resource", kind.plural().into()),
+            ("group", Value::from(of.group.clone())),
+            ("version", of.version.clone().into()),
+            ("resource", of.plural().into()),
         ];
         let groups: Value = [Value::from("system:authenticated")].into_iter().collect();
         let user = [("username", Value::from("user")), ("groups", groups)];
@@ -103,13 +121,25 @@ pub enum Verdict {
 /// Asks one policy, within a budget of decisions.
 pub(super) struct Prober<'a> {
     side: Side<'a>,
+    possible: Possible<'a>,
     arena: Arena,
     left: usize,
 }
 
 impl<'a> Prober<'a> {
-    pub(super) fn new(side: Side<'a>, budget: usize) -> Self {
-        Self { side, arena: Arena::new(), left: budget }
+    pub(super) fn new(subject: &Subject<'a>, budget: usize) -> Self {
+        let possible = Possible::new(subject.side.host.types(), subject.seeds);
+        Self { side: subject.side, possible, arena: Arena::new(), left: budget }
+    }
+
+    /// What is known of kinds.
+    pub(super) fn possible(&self) -> &Possible<'a> {
+        &self.possible
+    }
+
+    /// Whether an API server takes the object, as far as is known.
+    pub(super) fn takes(&self, object: &Value) -> bool {
+        self.possible.takes(object)
     }
 
     /// Decisions left.
@@ -117,7 +147,12 @@ impl<'a> Prober<'a> {
         self.left
     }
 
+    /// The answer to a request; none to one that no API server sends.
     pub(super) fn ask(&mut self, request: &Request) -> Verdict {
+        let objects = [Some(&request.object).filter(|it| !it.is_null()), request.old.as_ref()];
+        if !objects.into_iter().flatten().all(|object| self.takes(object)) {
+            return Verdict::Undecided;
+        }
         let Ok(review) = Review::from_request(&request.members().into()) else {
             return Verdict::Undecided;
         };

@@ -10,13 +10,14 @@ use modgate_value::{Str, Value};
 
 use super::{
     Options, Subject, images,
-    pods::{List, containers, is_valid, named, workload},
+    pods::{List, containers, named, spec_path, workload},
+    possible::is_without_spec,
     probe::{Prober, Request, Verdict},
 };
 use crate::{
     generate::{Generator, KINDS},
     minimise::minimised_within,
-    value::{self, Step, paths, replaced},
+    value::{self, Step, paths, removed, replaced},
 };
 
 /// Objects that are invented for a policy.
@@ -32,9 +33,18 @@ pub(super) struct Seeds {
     pub(super) admitted: Vec<Value>,
     /// Containers that are likely to be admitted.
     pub(super) containers: Vec<Value>,
+    /// Texts that the policy mentions.
+    pub(super) texts: Vec<String>,
 }
 
 impl Seeds {
+    /// The admitted objects of the kind of another one.
+    pub(super) fn of_kind<'s>(&'s self, object: &'s Value) -> impl Iterator<Item = &'s Value> {
+        self.admitted.iter().filter(|seed| {
+            ["apiVersion", "kind"].iter().all(|member| seed.get(member) == object.get(member))
+        })
+    }
+
     pub(super) fn collect(
         prober: &mut Prober<'_>,
         subject: &Subject<'_>,
@@ -43,23 +53,27 @@ impl Seeds {
         let mut generator = Generator::new(options.seed, subject.documents);
         let texts: Vec<String> = generator.texts().map(ToString::to_string).collect();
         let hardened = hardened(&texts, subject.parameters);
-        let mut seeds =
-            Self { denied: Vec::new(), admitted: Vec::new(), containers: hardened.clone() };
+        let mut seeds = Self {
+            denied: Vec::new(),
+            admitted: Vec::new(),
+            containers: hardened.clone(),
+            texts: texts.clone(),
+        };
         let mut known = BTreeSet::new();
         let given = subject.seeds.iter().filter_map(created);
         let usual = usual(&texts, &hardened);
         let invented = (0..INVENTED).map(|_| generator.object());
-        for object in given.chain(usual).chain(invented) {
+        for object in given.chain(usual).chain(invented).map(as_sent) {
             if prober.left() < options.budget / 3 || seeds.denied.len() == super::MAX_OFFENCES {
                 break;
             }
-            if !is_valid(&object) {
+            if !prober.takes(&object) {
                 continue;
             }
             match prober.ask(&Request::create(object.clone())) {
                 Verdict::Denied(_) => {
                     let small = minimised_within(&object, TRIES, |object| {
-                        is_valid(object) && prober.denies(&Request::create(object.clone()))
+                        prober.denies(&Request::create(object.clone()))
                     });
                     if known.insert(signature(&small)) {
                         seeds.denied.push(small);
@@ -90,6 +104,24 @@ fn created(seed: &Value) -> Option<Value> {
     let review = Review::parse(seed).ok()?;
     let request = review.request();
     (request.operation == Operation::Create).then(|| request.object.clone())?
+}
+
+/// The object as an API server sends it to admission: with an empty `spec` where its kind has one. Pods that see all of
+/// `/proc` have users of their own; older examples lack that.
+fn as_sent(mut object: Value) -> Value {
+    if is_without_spec(&object) {
+        let nothing = Vec::<(&str, Value)>::new().into_iter().collect();
+        object = replaced(&object, &["spec".into()], nothing);
+    }
+    if let Some(mut path) = spec_path(&object)
+        && containers(&object, List::Containers).iter().any(|container| {
+            container.path(&["securityContext", "procMount"]) == Some(&"Unmasked".into())
+        })
+    {
+        path.push("hostUsers".into());
+        object = replaced(&object, &path, false.into());
+    }
+    object
 }
 
 /// The form of an offending object: its kind and its members, whatever their values.
@@ -149,13 +181,15 @@ fn usual<'t>(texts: &'t [String], hardened: &'t [Value]) -> impl Iterator<Item =
     found.extend(hardened.iter().cloned());
     found.extend([plain("nginx"), plain("evil.example/app:latest")]);
     let first = hardened.first().cloned().unwrap_or_else(|| plain("nginx"));
+    // An API server refuses privileges for containers that must not get any.
+    let first = removed(&first, &["securityContext".into(), "allowPrivilegeEscalation".into()]);
     let flags = ["privileged", "allowPrivilegeEscalation"];
     found.extend(flags.map(|flag| set(&first, &["securityContext", flag], true)));
-    let is_capability = |text: &&String| {
-        text.len() > 2 && text.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
-    };
-    for capability in texts.iter().filter(is_capability).take(12) {
-        let add: Value = [Value::from(capability.as_str())].into_iter().collect();
+    let is_name = |character: char| character.is_ascii_uppercase() || character == '_';
+    let words = texts.iter().flat_map(|text| text.split(|character| !is_name(character)));
+    let capabilities: BTreeSet<&str> = words.filter(|word| word.len() > 2).collect();
+    for capability in capabilities.into_iter().take(12) {
+        let add: Value = [Value::from(capability)].into_iter().collect();
         found.push(set(&first, &["securityContext", "capabilities", "add"], add));
     }
     let pod = |container: Value| {

@@ -23,6 +23,7 @@ mod decisions;
 mod flags;
 mod gator;
 mod lint;
+mod lint_moves;
 mod migrate;
 mod migrate_chart;
 mod objects_of_a_run;
