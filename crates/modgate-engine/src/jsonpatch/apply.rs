@@ -106,6 +106,7 @@ pub fn apply(
 ) -> Result<(), ApplyError> {
     budget.spend(1)?;
     budget.allocate(operation.path.len())?;
+    budget.spend(cost_of(operation.path.len()))?;
     let at = At { op: operation.op, path: &operation.path };
     let Some(segments) = pointer::segments(&operation.path) else {
         return match operation.op {
@@ -119,7 +120,7 @@ pub fn apply(
     let Some((last, parents)) = segments.split_last() else { return Ok(()) };
     let value = operation.value.clone().unwrap_or_default();
     // A scalar counts as a level. Opened parts of a document are walked by recursion.
-    let below = if operation.op == Op::Remove { 0 } else { value.depth().max(1) };
+    let below = if operation.op == Op::Remove { 0 } else { depth(&value, budget)?.max(1) };
     if segments.len() + below > MAX_DEPTH {
         return Err(ApplyError::Depth { op: at.name(), path: at.path.to_owned() });
     }
@@ -155,6 +156,36 @@ pub fn apply(
             at.remove(node, last, budget)
         }
     }
+}
+
+/// Bytes that a step compares, or moves.
+const BYTES_PER_STEP: usize = 64;
+
+/// Elements of a container that a step moves.
+const MOVED_PER_STEP: usize = 8;
+
+/// The steps that reading a text of so many bytes takes, as far as they exceed the one of its value.
+fn cost_of(bytes: usize) -> u64 {
+    (bytes / BYTES_PER_STEP) as u64
+}
+
+/// Charges an insertion or a removal in front of so many elements.
+fn moves(elements: usize, budget: &Budget<'_>) -> Result<(), Exhausted> {
+    budget.spend((elements / MOVED_PER_STEP) as u64)
+}
+
+/// The depth of the value of an operation. Charges for every value in it: it is compared with the
+/// document, too.
+fn depth(value: &Value, budget: &Budget<'_>) -> Result<usize, Exhausted> {
+    let mut depth = 0;
+    for visit in value.walk() {
+        let text = visit.value.as_str().map_or(0, str::len) + visit.key.map_or(0, |key| key.len());
+        budget.spend(1 + cost_of(text))?;
+        if matches!(visit.value, Value::Array(_) | Value::Object(_)) {
+            depth = depth.max(visit.depth + 1);
+        }
+    }
+    Ok(depth)
 }
 
 /// Whether an operation only confirms what an untouched part of the document says already: then
@@ -298,6 +329,7 @@ impl At<'_> {
                         at
                     }
                     Err(at) => {
+                        moves(members.len() - at, budget)?;
                         members.insert(at, (key.into(), created()?));
                         at
                     }
@@ -313,6 +345,7 @@ impl At<'_> {
                         // it: `add` on a list inserts.
                         if elements.get(at).is_some_and(|element| element.shape() == Shape::Null) {
                             let at = insertion(index, len).unwrap_or(at);
+                            moves(len - at, budget)?;
                             elements.insert(at, created()?);
                             at
                         } else {
@@ -346,6 +379,7 @@ impl At<'_> {
             return Err(ApplyError::Padding { op: self.name(), path, index });
         }
         budget.allocate(count * size_of::<Value>())?;
+        moves(count, budget)?;
         Ok(vec![Tree::Value(Value::Null); count])
     }
 
@@ -367,7 +401,10 @@ impl At<'_> {
                             *member = value.into();
                         }
                     }
-                    Err(at) => members.insert(at, (key.into(), value.into())),
+                    Err(at) => {
+                        moves(members.len() - at, budget)?;
+                        members.insert(at, (key.into(), value.into()));
+                    }
                 }
             }
             Some(Opened::Array(elements)) if segment == "-" => elements.push(value.into()),
@@ -375,6 +412,7 @@ impl At<'_> {
                 let index = pointer::index(segment).ok_or_else(|| self.not_an_index(segment))?;
                 let at = insertion(index, elements.len())
                     .ok_or_else(|| self.out_of_range(index, elements.len()))?;
+                moves(elements.len() - at, budget)?;
                 elements.insert(at, value.into());
             }
         }
@@ -392,12 +430,14 @@ impl At<'_> {
             Some(Opened::Object(members)) => {
                 let key = pointer::unescape(segment);
                 if let Ok(at) = members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
+                    moves(members.len() - at, budget)?;
                     members.remove(at);
                 }
             }
             Some(Opened::Array(elements)) => {
                 let index = pointer::index(segment).ok_or_else(|| self.not_an_index(segment))?;
                 if let Some(at) = pointer::resolve(index, elements.len()) {
+                    moves(elements.len() - at, budget)?;
                     elements.remove(at);
                 }
             }

@@ -4,12 +4,20 @@
 //! visited in key order instead of at random, null list elements replaced instead of inserted
 //! and paths always valid JSON. As there, numbers are 64-bit floats.
 
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
+
 use modgate_value::{Number, Value};
 
 use super::{Op, PatchOperation, writer::Writer};
 
-/// Beyond this many cells of the edit-distance table lists are compared position by position.
+/// Beyond this many cells of its edit-distance table a list is compared position by position.
 const MAX_CELLS: usize = 1 << 18;
+
+/// The same for all lists of a document together.
+const MAX_ALL_CELLS: usize = 4 * MAX_CELLS;
 
 /// The operations that turn `from` into `to`.
 ///
@@ -56,7 +64,9 @@ fn values(out: &mut Writer, from: &Value, to: &Value, parent: Parent) {
 
 fn arrays(out: &mut Writer, a: &[Value], b: &[Value]) {
     let cells = (a.len() + 1).saturating_mul(b.len() + 1);
-    if is_simple(a) && is_simple(b) && cells <= MAX_CELLS {
+    let fits = cells <= MAX_CELLS && out.cells + cells <= MAX_ALL_CELLS;
+    if fits && is_simple(a) && is_simple(b) {
+        out.cells += cells;
         return edit_distance(out, a, b);
     }
     let common = a.len().min(b.len());
@@ -120,6 +130,7 @@ fn is_simple(list: &[Value]) -> bool {
 /// The table of edit distances: row `i`, column `j` is that between the first `i` of `a` and the
 /// first `j` of `b`.
 fn distances(a: &[Value], b: &[Value]) -> Vec<u32> {
+    let (a, b) = classes(a, b);
     let width = b.len() + 1;
     let mut table: Vec<u32> = vec![0; (a.len() + 1) * width];
     let cell = |table: &[u32], i: usize, j: usize| table.get(i * width + j).copied().unwrap_or(0);
@@ -130,7 +141,7 @@ fn distances(a: &[Value], b: &[Value]) -> Vec<u32> {
                 (Some(above), None) => cell(&table, above, 0) + 1,
                 (None, Some(left)) => cell(&table, 0, left) + 1,
                 (Some(above), Some(left)) => match (a.get(above), b.get(left)) {
-                    (Some(x), Some(y)) if equal(x, y) => cell(&table, above, left),
+                    (Some(x), Some(y)) if x == y => cell(&table, above, left),
                     _ => {
                         1 + cell(&table, above, left)
                             .min(cell(&table, above, j))
@@ -144,6 +155,42 @@ fn distances(a: &[Value], b: &[Value]) -> Vec<u32> {
         }
     }
     table
+}
+
+/// A number for each element, the same for those that are [`equal`]: elements may be large, and each
+/// is in as many cells as the other list has elements.
+fn classes(a: &[Value], b: &[Value]) -> (Vec<usize>, Vec<usize>) {
+    let mut known: BTreeMap<u64, Vec<(usize, &Value)>> = BTreeMap::new();
+    let mut next = 0;
+    let mut class = |value| {
+        let alike = known.entry(digest(value)).or_default();
+        if let Some((class, _)) = alike.iter().find(|(_, other)| equal(value, other)) {
+            return *class;
+        }
+        next += 1;
+        alike.push((next, value));
+        next
+    };
+    let a = a.iter().map(&mut class).collect();
+    (a, b.iter().map(class).collect())
+}
+
+/// The same for values that are [`equal`].
+fn digest(value: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for visit in value.walk() {
+        visit.key.map(|key| key.as_str()).hash(&mut hasher);
+        match visit.value {
+            Value::Null => 0_u8.hash(&mut hasher),
+            Value::Bool(value) => value.hash(&mut hasher),
+            // Both zeros are equal.
+            Value::Number(number) => (number.as_f64() + 0.0).to_bits().hash(&mut hasher),
+            Value::String(text) => text.as_str().hash(&mut hasher),
+            Value::Array(elements) => elements.len().hash(&mut hasher),
+            Value::Object(members) => members.len().hash(&mut hasher),
+        }
+    }
+    hasher.finish()
 }
 
 /// Equality with numbers as 64-bit floats. Does not recurse: documents are deep.

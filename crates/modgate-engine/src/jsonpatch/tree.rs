@@ -177,16 +177,12 @@ fn open_text(text: &str) -> Tree<'_> {
             Ok(Value::String(key)) => key,
             _ => continue,
         };
-        // As in Go, the last of equal keys counts.
-        match members.binary_search_by(|(name, _)| name.cmp(&key)) {
-            Ok(at) => {
-                if let Some((_, slot)) = members.get_mut(at) {
-                    *slot = Tree::Text(member);
-                }
-            }
-            Err(at) => members.insert(at, (key, Tree::Text(member))),
-        }
+        members.push((key, Tree::Text(member)));
     }
+    // As in Go, the last of equal keys counts.
+    members.reverse();
+    members.sort_by(|(a, _), (b, _)| a.cmp(b));
+    members.dedup_by(|(a, _), (b, _)| a == b);
     Tree::Object(members)
 }
 

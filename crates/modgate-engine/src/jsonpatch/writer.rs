@@ -14,6 +14,8 @@ pub(super) struct Writer {
     path: String,
     /// How many containers the place is inside of.
     level: usize,
+    /// Cells of edit-distance tables so far.
+    pub(super) cells: usize,
     pub(super) patch: Vec<PatchOperation>,
 }
 

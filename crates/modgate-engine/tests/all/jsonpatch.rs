@@ -1,6 +1,7 @@
 //! Properties of patches: the difference applied gives the other document; nothing panics.
 
-use modgate_engine::jsonpatch::{self, Op, PatchOperation, Tree};
+use modgate_corpus::time;
+use modgate_engine::jsonpatch::{self, ApplyError, Op, PatchOperation, Tree};
 use modgate_value::{Budget, Limits, Object, Value, budget::Frozen};
 use proptest::prelude::*;
 
@@ -102,4 +103,125 @@ proptest! {
         }
         prop_assert!(budget.steps_spent() <= steps);
     }
+}
+
+/// Documents made to hurt, and the paths at which an operation on them costs most.
+fn hostile() -> Vec<(&'static str, Value, Vec<String>)> {
+    const WIDE: usize = 40_000;
+    let members = || (0..WIDE).map(|index| (format!("k{index:06}"), Value::from(1)));
+    let wide: Object = members().collect();
+    let list: Value = (0..WIDE).map(|_| Value::from(1)).collect();
+    let long = "x".repeat(1 << 18);
+    let within = |value: Value| Value::from([("m", value)].into_iter().collect::<Object>());
+    let mut deep = Value::from(1);
+    for _ in 0..100 {
+        deep = within(deep);
+    }
+    vec![
+        ("a wide object", within(wide.clone().into()), vec!["/m/a".into(), "/m/k000000".into()]),
+        ("a wide list", within(list.clone()), vec!["/m/0".into(), "/m/-40000".into()]),
+        ("nulls in a list", within([Value::Null].into_iter().collect()), vec!["/m/0/x/999".into()]),
+        ("a long text", within(long.clone().into()), vec!["/m".into()]),
+        (
+            "long keys",
+            within([(long.as_str(), Value::from(1))].into_iter().collect::<Object>().into()),
+            vec![format!("/m/{long}")],
+        ),
+        ("a deep object", deep, vec!["/m".repeat(90)]),
+        (
+            "wide objects in a list",
+            (0..4).map(|_| Value::from(wide.clone())).collect(),
+            vec!["/2/a".into()],
+        ),
+    ]
+}
+
+/// Operations of every kind on such documents, with small and large values, again and again: the budget
+/// ends them in time. The value that stands there already is compared to its end.
+#[test]
+fn operations_are_charged_for_their_time() {
+    for (what, document, paths) in hostile() {
+        let at_path = |path: &str| {
+            let member = path.trim_start_matches('/');
+            document.get(member).cloned().unwrap_or_default()
+        };
+        for path in paths {
+            for op in Op::ALL {
+                for value in [Value::from(1), document.clone(), at_path(&path)] {
+                    let text = document.to_json();
+                    for mut tree in
+                        [Tree::from(document.clone()), Tree::of_text(&text).expect("JSON")]
+                    {
+                        let insertion = PatchOperation {
+                            op: Op::Add,
+                            path: path.clone(),
+                            value: Some(value.clone()),
+                        };
+                        let operation = PatchOperation { op, ..insertion.clone() };
+                        let took = time::spent(1 << 40, |budget| {
+                            for _ in 0..1_000_000 {
+                                let first = jsonpatch::apply(&mut tree, &operation, budget);
+                                // So that there is something to remove.
+                                let second = jsonpatch::apply(&mut tree, &insertion, budget);
+                                let is_over = |done: &Result<(), ApplyError>| {
+                                    matches!(done, Err(ApplyError::Exhausted(_)))
+                                };
+                                if is_over(&first) || is_over(&second) {
+                                    break;
+                                }
+                            }
+                        });
+                        assert!(took <= time::allowed(), "{op:?} {path:.40} in {what}: {took:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Lists of elements that are long alike, and many lists: comparing them takes no longer than reading them some
+/// times.
+#[test]
+fn the_difference_of_lists_is_bounded() {
+    let simple = || Value::from([("a", Value::from(0))].into_iter().collect::<Object>());
+    let large = |end: i64| {
+        let elements: Value = (0..300).map(|_| Value::from(1)).chain([end.into()]).collect();
+        Value::from([("a", elements)].into_iter().collect::<Object>())
+    };
+    let objects = |from: i64| -> Value {
+        [simple()].into_iter().chain((from..from + 500).map(large)).collect()
+    };
+    let texts = |from: i64| -> Value {
+        let long = "x".repeat(2_000);
+        (from..from + 500).map(|end| Value::from(format!("{long}{end}"))).collect()
+    };
+    let lists = |from: i64| -> Value {
+        (0..300).map(|_| (from..from + 500).map(Value::from).collect::<Value>()).collect()
+    };
+    let cases: [(&str, &dyn Fn(i64) -> Value); 3] =
+        [("large objects", &objects), ("long texts", &texts), ("many lists", &lists)];
+    for (what, make) in cases {
+        let document = |from| Value::from([("m", make(from))].into_iter().collect::<Object>());
+        let (from, to) = (document(0), document(1));
+        let mut patch = Vec::new();
+        let took = time::spent(0, |_| patch = jsonpatch::diff(&from, &to));
+        assert!(took <= time::allowed(), "{what}: {took:?}");
+        assert_eq!(apply(&from, &patch), Ok(to), "{what}");
+    }
+}
+
+/// The last-applied annotation may have its keys in an order that costs most.
+#[test]
+fn opening_a_text_is_charged_for_its_time() {
+    let members: Vec<_> = (0..200_000).rev().map(|index| format!(r#""k{index:06}":1"#)).collect();
+    let text = format!("{{{},\"k000001\":2}}", members.join(","));
+    let mut tree = Tree::of_text(&text).expect("JSON");
+    let took = time::spent(1 << 40, |budget| {
+        let budget = if cfg!(debug_assertions) { &Budget::unlimited() } else { budget };
+        let _ = tree.open_root(budget);
+    });
+    assert!(took <= time::allowed() * 3, "{took:?}");
+    let value = tree.into_value();
+    assert_eq!(value.get("k000001"), Some(&Value::from(2)), "the last of equal keys counts");
+    assert_eq!(value.get("k199999"), Some(&Value::from(1)));
 }
