@@ -14,6 +14,7 @@ mod mutators;
 mod policies;
 
 use std::{
+    collections::BTreeSet,
     ops::ControlFlow,
     panic,
     sync::{Mutex, Once, PoisonError},
@@ -117,7 +118,42 @@ impl Target {
         seeds.dedup();
         Ok(seeds)
     }
+
+    /// At most 2,000 of the [`seeds`](Self::seeds), for a fuzzer: libFuzzer runs all of them before it
+    /// changes one, and the recorded calls of functions alone are some ten thousands.
+    ///
+    /// # Errors
+    ///
+    /// When a corpus cannot be read.
+    pub fn sample(&self, roots: &Roots) -> Result<Vec<Vec<u8>>> {
+        Ok(sample(self.seeds(roots)?))
+    }
 }
+
+/// Seeds of a [`Target::sample`].
+const MAX_SEEDS: usize = 2_000;
+
+/// The smallest inputs, ahead of them those with a word that no smaller one has: every function and keyword
+/// is among them.
+fn sample(mut seeds: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    seeds.sort_unstable_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+    let mut words = BTreeSet::new();
+    let (mut chosen, others): (Vec<_>, Vec<_>) = seeds.into_iter().partition(|seed| {
+        let source = seed.split(|byte| *byte == 0).next().unwrap_or_default();
+        let letters = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+        let mut is_new = false;
+        for word in source.split(|byte| !letters(byte)).filter(|word| word.len() <= MAX_WORD) {
+            is_new |= words.insert(word.to_vec());
+        }
+        is_new
+    });
+    chosen.extend(others);
+    chosen.truncate(MAX_SEEDS);
+    chosen
+}
+
+/// Longer runs of letters are data.
+const MAX_WORD: usize = 30;
 
 /// What one input may spend; small, so that a slow input is a finding.
 pub const LIMITS: Limits =
@@ -366,5 +402,20 @@ fn seeds_patch(_: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
         let mut objects = elements(scenario, "requests").filter_map(|it| it.get("object"));
         let object = objects.next().map(Value::to_json).unwrap_or_default();
         seeds.extend(elements(scenario, "rules").map(|rule| pair(&rule.to_json(), &object)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_every_word() {
+        let calls = (0..5_000).map(|index| format!("{{{{ upper {index} }}}}\0{{}}").into_bytes());
+        let long = format!("{{{{ sha256sum \"{}\" }}}}\0rare", "1".repeat(500)).into_bytes();
+        let sample = sample(calls.chain([long.clone()]).collect());
+        assert_eq!(sample.len(), MAX_SEEDS);
+        assert!(sample.contains(&long), "its function is in no other");
+        assert!(sample.contains(&b"{{ upper 7 }}\0{}".to_vec()), "small");
     }
 }

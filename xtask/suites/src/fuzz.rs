@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     for target in &targets {
         let corpus = folder.join("corpus").join(target.name);
         fs::create_dir_all(&corpus)?;
-        for (index, seed) in target.seeds(&roots)?.iter().enumerate() {
+        for (index, seed) in target.sample(&roots)?.iter().enumerate() {
             fs::write(corpus.join(format!("seed-{index:05}")), seed)?;
         }
     }
@@ -123,7 +123,7 @@ fn plain(targets: &[&Target], folder: &Path, roots: &Roots, args: &Args) -> Resu
     println!("target          executions  slowest ms  finding");
     let mut broken = 0;
     for target in targets {
-        let seeds = target.seeds(roots)?;
+        let seeds = target.sample(roots)?;
         let start = Instant::now();
         // Other inputs each time.
         let seed = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
