@@ -92,7 +92,7 @@ pub(super) struct Connection {
     receiving: AtomicUsize,
     /// Whether a request was answered.
     answered: AtomicBool,
-    /// Milliseconds from `since` to the last answer, or to the last request that began.
+    /// Milliseconds from `since` to the last progress, request or answer.
     last: AtomicU64,
     cut: Notify,
 }
@@ -188,17 +188,22 @@ impl Connection {
 
     /// The first byte has come.
     pub(super) fn spoke(&self) {
-        self.progress.store(Waiting::Hello as u8, Ordering::Relaxed);
+        self.reached(Waiting::Hello);
     }
 
     /// The ClientHello is complete.
     pub(super) fn said_hello(&self) {
-        self.progress.store(Waiting::Handshake as u8, Ordering::Relaxed);
+        self.reached(Waiting::Handshake);
     }
 
     /// The handshake is complete.
     pub(super) fn shook_hands(&self) {
-        self.progress.store(Waiting::FirstRequest as u8, Ordering::Relaxed);
+        self.reached(Waiting::FirstRequest);
+    }
+
+    fn reached(&self, waiting: Waiting) {
+        self.touch();
+        self.progress.store(waiting as u8, Ordering::Relaxed);
     }
 
     /// Whether a request was answered: its client may be sending the next one.
@@ -255,12 +260,13 @@ impl Connection {
     /// requests, if that is too long.
     fn overdue(&self) -> Option<Instant> {
         let requests = self.requests.load(Ordering::Relaxed);
-        let is_due = match requests {
-            0 => !self.answered.load(Ordering::Relaxed),
-            _ => requests <= self.receiving.load(Ordering::Relaxed),
+        let since = match requests {
+            0 if self.answered.load(Ordering::Relaxed) => return None,
+            0 => self.since,
+            _ if requests > self.receiving.load(Ordering::Relaxed) => return None,
+            _ => self.waits_since(),
         };
-        let since = self.waits_since();
-        (is_due && since.elapsed() > PATIENT).then_some(since)
+        (since.elapsed() > PATIENT).then_some(since)
     }
 
     /// What the connection waits for; `None` while a request is received or evaluated.
@@ -284,9 +290,11 @@ impl Connection {
             // The time of requests is bounded elsewhere.
             return Some(now + limits.first_request);
         }
-        let answered = self.answered.load(Ordering::Relaxed);
-        let allowed = if answered { limits.idle } else { limits.first_request };
-        Some(self.waits_since() + allowed).filter(|until| *until > now)
+        let until = match self.answered.load(Ordering::Relaxed) {
+            true => self.waits_since() + limits.idle,
+            false => self.since + limits.first_request,
+        };
+        Some(until).filter(|until| *until > now)
     }
 }
 
