@@ -33,7 +33,8 @@ mod tls;
 mod webhook;
 
 pub use serve::{
-    Addresses, ServeConfig, ServeError, Server, ShadowConfig, Stopped, runtime, stop_signals,
+    Addresses, PolicyOrigin, ServeConfig, ServeError, Server, ShadowConfig, Stopped, runtime,
+    stop_signals,
 };
 pub use tls::{
     CertificateError, CertificateSource, Certificates, ClientAuth, MinVersion, TlsConfig,

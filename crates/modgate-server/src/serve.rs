@@ -41,13 +41,33 @@ use crate::{
     },
 };
 
+/// Where the policies of a server come from.
+#[derive(Debug, Clone)]
+pub enum PolicyOrigin {
+    /// Files, which the server follows.
+    Files(PolicyFiles),
+    /// A cluster, which the server follows, and into which it writes statuses.
+    Cluster(ClusterConfig),
+}
+
+impl PolicyOrigin {
+    /// Whether policies come from a cluster.
+    pub fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+}
+
+impl From<PolicyFiles> for PolicyOrigin {
+    fn from(files: PolicyFiles) -> Self {
+        Self::Files(files)
+    }
+}
+
 /// Configuration of a server: its policies, its addresses and its limits.
 #[derive(Debug, Clone)]
 pub struct ServeConfig {
-    /// Files with policies; unused if `cluster` is set.
-    pub files: PolicyFiles,
-    /// The cluster with the policies; `None` reads them from files.
-    pub cluster: Option<ClusterConfig>,
+    /// Where policies come from.
+    pub policies: PolicyOrigin,
     /// Name of the Pod in which this process runs, if any.
     pub pod: Option<Str>,
     /// The operations assigned to this process (`--operation`).
@@ -102,17 +122,16 @@ impl ServeConfig {
     /// The routes of the HTTPS address. The dry-run API has no authentication, so in a cluster only
     /// its own address serves it.
     pub fn main_routes(&self) -> Routes {
-        match self.cluster.is_some() && self.addresses.dry_run.is_none() {
+        match self.policies.is_cluster() && self.addresses.dry_run.is_none() {
             true => Routes::AllButDryRun,
             false => Routes::All,
         }
     }
 
-    /// The default configuration for policies from these files.
-    pub fn new(files: PolicyFiles, certificate: CertificateSource) -> Self {
+    /// The default configuration for these policies.
+    pub fn new(policies: impl Into<PolicyOrigin>, certificate: CertificateSource) -> Self {
         Self {
-            files,
-            cluster: None,
+            policies: policies.into(),
             pod: None,
             operations: Operations::default(),
             waits_for_broken_policies: false,
@@ -263,13 +282,17 @@ pub struct Server {
     listeners: Vec<Listener>,
     certificates: Arc<Certificates>,
     app: Arc<App>,
-    store: PolicyStore,
+    policies: Policies,
     candidates: Option<Following>,
-    cluster: Option<Controllers>,
-    rotation: Option<Rotation>,
     report: Report,
     config: ServeConfig,
     workers: Workers,
+}
+
+/// The policies of a server, with what follows them.
+enum Policies {
+    Files(Box<PolicyStore>),
+    Cluster(Box<Controllers>, Option<Box<Rotation>>),
 }
 
 type Report = Arc<dyn Fn(&Diagnostic) + Send + Sync>;
@@ -339,9 +362,8 @@ impl Server {
             app.readiness.check_loopback(check);
         }
 
-        let mut store = PolicyStore::new(config.files.clone(), config.engine.clone());
-        let cluster = match &config.cluster {
-            Some(cluster) => {
+        let policies = match &config.policies {
+            PolicyOrigin::Cluster(cluster) => {
                 let client = connect(cluster, &app.metrics).await?;
                 let shared = Shared {
                     current: Arc::clone(&app.current),
@@ -351,33 +373,33 @@ impl Server {
                     event_queue,
                     exporter,
                 };
-                Some(Controllers::new(client, config.of_cluster(), shared))
+                let controllers = Controllers::new(client, config.of_cluster(), shared);
+                let rotation = match &config.certificate {
+                    CertificateSource::Cluster(secret) => {
+                        let certificates = Arc::clone(&certificates);
+                        let serving = Serving { certificates, app: Arc::clone(&app) };
+                        Some(Box::new(controllers.rotation(secret, Arc::new(serving))))
+                    }
+                    _ => None,
+                };
+                Policies::Cluster(Box::new(controllers), rotation)
             }
-            None => {
+            PolicyOrigin::Files(files) => {
+                let mut store = PolicyStore::new(files.clone(), config.engine.clone());
                 let refresh = store.refresh();
                 refresh.findings.iter().for_each(|finding| report(finding));
                 app.current.store(Arc::clone(store.policies()));
                 follow::announce(&store, &app.metrics, &refresh);
-                None
+                Policies::Files(Box::new(store))
             }
-        };
-        let rotation = match (&cluster, &config.certificate) {
-            (Some(cluster), CertificateSource::Cluster(secret)) => {
-                let serving =
-                    Serving { certificates: Arc::clone(&certificates), app: Arc::clone(&app) };
-                Some(cluster.rotation(secret, Arc::new(serving)))
-            }
-            _ => None,
         };
         Ok(Self {
             address,
             listeners,
             certificates,
             app,
-            store,
+            policies,
             candidates,
-            cluster,
-            rotation,
             report,
             config,
             workers,
@@ -395,14 +417,12 @@ impl Server {
         router(Arc::clone(&self.app), Routes::All)
     }
 
-    /// Whether policies come from a cluster.
-    pub fn follows_cluster(&self) -> bool {
-        self.cluster.is_some()
-    }
-
-    /// The policies of files as loaded; none if policies come from a cluster.
-    pub fn store(&self) -> &PolicyStore {
-        &self.store
+    /// The policies of files as loaded; `None` if policies come from a cluster.
+    pub fn store(&self) -> Option<&PolicyStore> {
+        match &self.policies {
+            Policies::Files(store) => Some(store),
+            Policies::Cluster(..) => None,
+        }
     }
 
     /// Serves until a stop signal arrives (see [`stop_signals`]). The process is then unready and
@@ -461,10 +481,8 @@ impl Server {
             listeners,
             certificates,
             app,
-            store,
+            policies,
             candidates,
-            cluster,
-            rotation,
             report,
             config,
             workers,
@@ -473,26 +491,29 @@ impl Server {
         let (mut serving, mut following) = (JoinSet::new(), JoinSet::new());
         tokio::spawn(certificates.follow(FileWatch::every(config.poll)));
         let current = Arc::clone(&app.current);
-        let statuses = cluster.as_ref().map(Controllers::reports);
+        let statuses = match &policies {
+            Policies::Cluster(controllers, _) => Some(controllers.reports()),
+            Policies::Files(_) => None,
+        };
         tokio::spawn(async move { demoted::announce(&current, statuses.as_ref()).await });
         if let Some(candidates) = candidates {
             tokio::spawn(candidates.run(config.poll, Arc::clone(&report)));
         }
-        match cluster {
-            Some(cluster) => {
+        match policies {
+            Policies::Cluster(cluster, rotation) => {
                 serving.spawn(cluster.elector(config.lease).run(stopping.clone()));
                 if let Some(rotation) = rotation {
                     following.spawn(rotation.run());
                 }
                 following.spawn(cluster.run());
             }
-            None => {
+            Policies::Files(store) => {
                 let (current, metrics) = (Arc::clone(&app.current), Arc::clone(&app.metrics));
                 let loaded = move |store: &PolicyStore, refresh: &Refresh| {
                     current.store(Arc::clone(store.policies()));
                     follow::announce(store, &metrics, refresh);
                 };
-                following.spawn(follow::follow(store, loaded, config.poll, report));
+                following.spawn(follow::follow(*store, loaded, config.poll, report));
             }
         }
         for listener in listeners {

@@ -19,8 +19,8 @@ use modgate_cluster::ClusterConfig;
 use modgate_engine::EngineConfig;
 use modgate_policies::{PolicyFiles, PolicyStore};
 use modgate_server::{
-    App, CertificateSource, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes,
-    ServeConfig, router,
+    App, CertificateSource, Evaluators, GatekeeperConfig, OnFailure, PolicyOrigin, RequestLimits,
+    Routes, ServeConfig, router,
 };
 use modgate_value::Value;
 use tower::ServiceExt as _;
@@ -839,7 +839,7 @@ fn the_dry_run_is_asked_for() {
     let certificate = CertificateSource::SelfSigned { names: Vec::new() };
     let mut config = ServeConfig::new(files, certificate);
     assert_eq!(config.main_routes(), Routes::All);
-    config.cluster = Some(ClusterConfig { kubeconfig: None, context: None });
+    config.policies = PolicyOrigin::Cluster(ClusterConfig { kubeconfig: None, context: None });
     assert_eq!(config.main_routes(), Routes::AllButDryRun);
     config.addresses.dry_run = Some(":8081".to_owned());
     assert_eq!(config.main_routes(), Routes::All);

@@ -10,7 +10,9 @@ use std::{
 use anyhow::{Result, ensure};
 use modgate_cluster::ClusterConfig;
 use modgate_policies::{PolicyFiles, PolicyStore, manifest, paths};
-use modgate_server::{CertificateSource, ServeConfig, Server, Stopped, runtime, stop_signals};
+use modgate_server::{
+    CertificateSource, PolicyOrigin, ServeConfig, Server, Stopped, runtime, stop_signals,
+};
 use modgate_telemetry::{LogFormat, init_logs, log_finding};
 use modgate_value::diag::Diagnostic;
 use tokio::sync::mpsc;
@@ -83,7 +85,9 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
 
 /// Whether the policies of files load without a warning; prints what is found.
 fn is_strictly_good(config: &ServeConfig, terminal: &Terminal) -> bool {
-    let findings = PolicyStore::new(config.files.clone(), config.engine.clone()).refresh().findings;
+    // A flag that goes with policies of files only.
+    let PolicyOrigin::Files(files) = &config.policies else { return true };
+    let findings = PolicyStore::new(files.clone(), config.engine.clone()).refresh().findings;
     inputs::are_good(findings, true, terminal)
 }
 
@@ -96,11 +100,14 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
         _ => kubeconfig.or_else(|| of_environment().map(Into::into)),
     };
     let follows_cluster = args.policies.is_empty() && !args.compat.is_webapp_only(program);
-    let cluster = follows_cluster.then_some(ClusterConfig { kubeconfig, context });
+    let policies = if follows_cluster {
+        PolicyOrigin::Cluster(ClusterConfig { kubeconfig, context })
+    } else {
+        PolicyOrigin::Files(PolicyFiles { policies: args.policies, objects: args.objects })
+    };
     let addresses = args.listen.addresses(&args.compat, program);
     let listen = args.listen;
-    let files = PolicyFiles { policies: args.policies, objects: args.objects };
-    let mut certificate = args.certificate.source(cluster.is_some());
+    let mut certificate = args.certificate.source(follows_cluster);
     let mounted = |name| Path::new(KUBEMOD_CERTIFICATE).join(name);
     if program == Program::Kubemod
         && matches!(certificate, CertificateSource::Cluster(_))
@@ -109,11 +116,10 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
         certificate =
             CertificateSource::Files { cert: mounted("tls.crt"), key: mounted("tls.key") };
     }
-    let mut config = ServeConfig::new(files, certificate);
+    let mut config = ServeConfig::new(policies, certificate);
     args.certificate.apply(&mut config);
-    config.cluster = cluster;
     let is_pod = env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    args.replicas.apply(is_pod || config.cluster.is_some(), &mut config);
+    args.replicas.apply(is_pod || follows_cluster, &mut config);
     config.pod = env::var("POD_NAME").ok().filter(|pod| !pod.is_empty()).map(Into::into);
     config.engine = args.engine.config(&args.namespace);
     args.gatekeeper.apply(&mut config.engine);
@@ -133,7 +139,7 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     args.operations.apply(&mut config);
     config.addresses = addresses;
     listen.apply(&mut config.limits);
-    if config.cluster.is_some() && !config.operations.serve() {
+    if follows_cluster && !config.operations.serve() {
         config.addresses.webhooks.clear();
     }
     config
@@ -173,14 +179,14 @@ fn announce(server: &Server) -> Result<()> {
     let Some(address) = server.address() else { return Ok(()) };
     let url = format!("https://{}", reachable(address));
     let mut out = io::stdout().lock();
-    if server.follows_cluster() {
+    let Some(store) = server.store() else {
         writeln!(out, "policies of the cluster on {url}, once {url}/readyz says so")?;
         out.flush()?;
         return Ok(());
-    }
-    let policies = server.store().policies().snapshot.policies().count();
+    };
+    let policies = store.policies().snapshot.policies().count();
     writeln!(out, "{policies} {} on {url}", if policies == 1 { "policy" } else { "policies" })?;
-    if let Some(example) = server.store().example() {
+    if let Some(example) = store.example() {
         writeln!(out, "to see a patch, paste:\n  {}", curl(&url, example))?;
     }
     out.flush()?;

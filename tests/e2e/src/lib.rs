@@ -24,7 +24,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_cluster::ClusterConfig;
 use modgate_engine::api::crds;
 use modgate_policies::PolicyFiles;
-use modgate_server::{Addresses, CertificateSource, ServeConfig, Server, Stopped, runtime};
+use modgate_server::{
+    Addresses, CertificateSource, PolicyOrigin, ServeConfig, Server, Stopped, runtime,
+};
 pub use modgate_testkit::{
     client::{self, free_address, is_ready},
     steps::{TIMEOUT, eventually, step, until},
@@ -47,24 +49,19 @@ pub struct Running {
 }
 
 impl Running {
-    fn start(
-        files: PolicyFiles,
-        cluster: Option<ClusterConfig>,
-        configure: impl FnOnce(&mut ServeConfig),
-    ) -> Self {
+    fn start(policies: PolicyOrigin, configure: impl FnOnce(&mut ServeConfig)) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("made");
         let (cert, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
         fs::write(&cert, made.cert.pem()).expect("written");
         fs::write(&key, made.signing_key.serialize_pem()).expect("written");
-        let mut config = ServeConfig::new(files, CertificateSource::Files { cert, key });
+        let mut config = ServeConfig::new(policies, CertificateSource::Files { cert, key });
         let metrics = free_address().expect("port");
         config.addresses = Addresses {
             webhooks: "127.0.0.1:0".to_owned(),
             metrics: Some(metrics.to_string()),
             ..Addresses::default()
         };
-        config.cluster = cluster;
         configure(&mut config);
         let runtime = runtime().expect("runtime");
         let report = |finding: &modgate_value::diag::Diagnostic| eprintln!("{finding}");
@@ -77,7 +74,7 @@ impl Running {
 
     pub fn of_files(policies: &Path) -> Self {
         let files = PolicyFiles { policies: vec![policies.to_owned()], objects: Vec::new() };
-        Self::start(files, None, |_| {})
+        Self::start(files.into(), |_| {})
     }
 
     pub fn of_cluster(cluster: &Cluster) -> Self {
@@ -86,9 +83,9 @@ impl Running {
 
     /// As [`of_cluster`](Self::of_cluster), but for what `configure` changes.
     pub fn configured(cluster: &Cluster, configure: impl FnOnce(&mut ServeConfig)) -> Self {
-        let files = PolicyFiles { policies: Vec::new(), objects: Vec::new() };
         let kubeconfig = Some(cluster.kubeconfig().to_owned());
-        Self::start(files, Some(ClusterConfig { kubeconfig, context: None }), configure)
+        let cluster = ClusterConfig { kubeconfig, context: None };
+        Self::start(PolicyOrigin::Cluster(cluster), configure)
     }
 
     /// Stops as a process that is told to: every request it was sent is answered.

@@ -28,6 +28,7 @@ use modgate_testkit::cluster::{Cluster, Options, balancer::Balancer};
 use modgate_value::{Value, yaml};
 
 use modgate_e2e::{Running, definition, eventually, kubectl, namespace, succeeds};
+use modgate_server::PolicyOrigin;
 
 /// Those who make objects, each as fast as it is answered.
 const LOADERS: usize = 2;
@@ -55,7 +56,8 @@ impl Fixture {
             // Audits would ask the API server for what it is told here without them.
             config.audit.interval = Duration::ZERO;
             if kubeconfig.is_some() {
-                config.cluster = Some(ClusterConfig { kubeconfig, context: None });
+                config.policies =
+                    PolicyOrigin::Cluster(ClusterConfig { kubeconfig, context: None });
             }
         });
         succeeds(&cluster, "create -f -", &server.webhook("faults", "/validate"));

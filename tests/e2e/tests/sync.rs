@@ -36,6 +36,7 @@ use modgate_e2e::{
     Running, definition, eventually, free_address, is_ready, kubectl, namespace, step, succeeds,
     until,
 };
+use modgate_server::PolicyOrigin;
 
 /// Our kinds, and the namespace whose Config counts.
 fn install(cluster: &Cluster) {
@@ -368,7 +369,8 @@ fn policies_are_in_force_though_what_they_look_at_cannot_be_listed() {
     );
     fs::write(&kubeconfig, text).expect("written");
     let server = Running::configured(cluster, |config| {
-        config.cluster = Some(ClusterConfig { kubeconfig: Some(kubeconfig), context: None });
+        config.policies =
+            PolicyOrigin::Cluster(ClusterConfig { kubeconfig: Some(kubeconfig), context: None });
     });
     succeeds(cluster, "create -f -", &webhook(&server, "sync"));
     let constraint = |kind: &str| {

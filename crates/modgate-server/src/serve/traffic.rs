@@ -6,7 +6,7 @@ use modgate_policies::{PolicyFiles, PolicyStore, Refresh};
 use modgate_telemetry::metrics::{Metrics, ShadowMetrics};
 use modgate_traffic::{Candidates, Place, Recorder, Remote, Shadow, Target, Traffic};
 
-use super::{Report, ServeConfig, ServeError, follow};
+use super::{PolicyOrigin, Report, ServeConfig, ServeError, follow};
 
 /// The logger of the shadow.
 const LOGGER: &str = "shadow";
@@ -66,11 +66,14 @@ fn start_shadow(
         }
         Some(ShadowConfig::Policies(policies)) => policies.clone(),
     };
-    let files = PolicyFiles { policies, objects: config.files.objects.clone() };
+    let (objects, place) = match &config.policies {
+        PolicyOrigin::Files(files) => (files.objects.clone(), Place::Instead),
+        PolicyOrigin::Cluster(_) => (Vec::new(), Place::Added),
+    };
+    let files = PolicyFiles { policies, objects };
     let mut store = PolicyStore::new(files, config.engine.clone());
     let refresh = store.refresh();
     refresh.findings.iter().for_each(|finding| report(finding));
-    let place = if config.cluster.is_some() { Place::Added } else { Place::Instead };
     let candidates = Arc::new(Candidates::new(place, &store));
     let shadow = Shadow::of_policies(Arc::clone(&candidates), metrics.clone(), recorder)?;
     let shadow = Arc::new(shadow);
