@@ -12,6 +12,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use modgate_engine::api::meta::ObjectExt as _;
+use modgate_http::Chain;
 use modgate_value::Value;
 use tokio::runtime::{Builder, Runtime};
 
@@ -405,25 +406,10 @@ impl Remote {
                 };
                 Err(RemoteError::Refused { code: status.code, message })
             }
-            Ok(Err(error)) => Err(unreachable(chain(&error))),
+            Ok(Err(error)) => Err(unreachable(Chain(&error).to_string())),
             Err(_) => Err(unreachable(format!("no answer within {} s", TIMEOUT.as_secs()))),
         }
     }
-}
-
-/// The error with its causes: "client error" alone is no help.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 async fn config(place: &Place) -> Result<Config, String> {
@@ -437,8 +423,8 @@ async fn config(place: &Place) -> Result<Config, String> {
     });
     let options =
         KubeConfigOptions { context: place.context.clone(), ..KubeConfigOptions::default() };
-    let files = files.map_err(|error| chain(&error))?;
-    Config::from_custom_kubeconfig(files, &options).await.map_err(|error| chain(&error))
+    let files = files.map_err(|error| Chain(&error).to_string())?;
+    Config::from_custom_kubeconfig(files, &options).await.map_err(|error| Chain(&error).to_string())
 }
 
 /// `None` where there is nothing.

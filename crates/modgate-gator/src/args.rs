@@ -170,7 +170,7 @@ fn percent(text: &str) -> Result<f64, String> {
 /// Arguments of `expand`.
 #[derive(Debug, Args)]
 pub struct ExpandArgs {
-    /// File or folder to read; repeat for more.
+    /// File or folder to read, `-n` as in gator; repeat for more. `-f` is the format.
     #[arg(short = 'n', long = "filename", value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) filenames: Vec<String>,
     #[command(flatten)]
@@ -190,7 +190,7 @@ pub struct ExpandArgs {
 /// Arguments of `sync test`.
 #[derive(Debug, Args)]
 pub struct SyncTestArgs {
-    /// File or folder to read; repeat for more.
+    /// File or folder to read, `-n` as in gator; repeat for more.
     #[arg(short = 'n', long = "filename", value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) filenames: Vec<String>,
     #[command(flatten)]

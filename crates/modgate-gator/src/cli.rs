@@ -126,8 +126,13 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
             let policy = all.find_subcommand_mut("policy").map(|it| it.render_help().to_string());
             return io.print(&policy.unwrap_or_default()).map(|()| 0);
         }
-        // Any other word after `sync` prints help, and is no error.
-        ["sync", next, ..] if matches!(*next, "test" | "-h" | "--help" | "help") => {}
+        ["help", topic @ ..] if !refusal::is_topic(&command(program), topic) => {
+            io.note(&refusal::unknown_topic(&mut command(program), topic));
+            return Ok(if program == GATOR { 0 } else { 2 });
+        }
+        // Any other word after `sync` prints help, and is no error in gator.
+        ["sync", next, ..]
+            if matches!(*next, "test" | "-h" | "--help" | "help") || program != GATOR => {}
         ["sync", ..] => return io.line(&format!("Usage: {program} sync test")).map(|()| 0),
         _ => {}
     }
@@ -181,6 +186,14 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
             None => policy::run(&command, io),
         },
         RootVerb::Verb(Verb::Sync { command: SyncVerb::Test(args) }) => {
+            if program != GATOR
+                && args.force_omit_gvk_manifest
+                && let Some(file) = args.rest.first()
+            {
+                return Err(Failure::plain(format!(
+                    "`-f` is `--force-omit-gvk-manifest` of `sync test`; read files with `-n {file}`"
+                )));
+            }
             none("sync test", &args.rest)?;
             sync::run(&args, program == GATOR, io)
         }

@@ -121,6 +121,7 @@ fn verified(
             true => Vec::new(),
             false => members::warnings(&args.paths.join(" "), &suites),
         };
+        findings.extend(folders.iter().flat_map(kat::warnings));
         findings.extend(members::policies(&suites, &settings, shown));
         is_good = finding::diagnostics(findings, args.strict, args.quiet, report, io);
     }

@@ -195,7 +195,8 @@ impl fmt::Debug for Client {
 fn system(may_be_plain: bool) -> Result<ClientConfig, ClientError> {
     use hyper_rustls::ConfigBuilderExt as _;
 
-    let tls = |error: &dyn std::error::Error| ClientError::Tls(Chain(error).to_string());
+    let tls =
+        |error: &(dyn std::error::Error + 'static)| ClientError::Tls(Chain(error).to_string());
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| tls(&error))?;
@@ -217,7 +218,8 @@ fn only(
         return Err(ClientError::NoRoots);
     }
     let provider = Arc::new(ring::default_provider());
-    let tls = |error: &dyn std::error::Error| ClientError::Tls(Chain(error).to_string());
+    let tls =
+        |error: &(dyn std::error::Error + 'static)| ClientError::Tls(Chain(error).to_string());
     let verifier =
         trust::OnlyThese::new(roots, ders, Arc::clone(&provider)).map_err(|error| tls(&error))?;
     let config = ClientConfig::builder_with_provider(provider)

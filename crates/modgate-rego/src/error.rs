@@ -96,6 +96,11 @@ impl Error {
         }
     }
 
+    /// The error of a call of a function that is known and not available.
+    pub fn of_call(file: &Str, text: &str, span: Span, message: String, help: &str) -> Self {
+        Self { help: Some(help.into()), ..Self::at(Code::Type, file, text, span, message) }
+    }
+
     /// With the line it is in and a caret below the place.
     pub(crate) fn with_excerpt(mut self, text: &str) -> Self {
         self.details = excerpt(text, self.span.map_or(0, |span| span.start as usize));

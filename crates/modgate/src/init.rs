@@ -18,6 +18,12 @@ Examples:
   modgate init suite need-owner
   modgate verify suite.yaml
 
+  # The same with a template in Rego
+  modgate init rego need-owner
+
+  # Write policy.yaml and binding.yaml
+  modgate init validating-policy need-owner
+
   # Write rules/modrule.yaml
   modgate init modrule no-latest --dir rules
 
@@ -39,8 +45,14 @@ pub(crate) struct InitArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum NewKind {
-    /// A ConstraintTemplate and a constraint: template.yaml and constraint.yaml.
+    /// A ConstraintTemplate in CEL and a constraint: template.yaml and constraint.yaml.
     Constraint,
+    /// The same with a ConstraintTemplate in Rego.
+    Rego,
+    /// A ValidatingAdmissionPolicy and its binding: policy.yaml and binding.yaml.
+    ValidatingPolicy,
+    /// A MutatingAdmissionPolicy and its binding: policy.yaml and binding.yaml.
+    MutatingPolicy,
     /// A ModRule: modrule.yaml.
     Modrule,
     /// A mutator: mutator.yaml.
@@ -100,6 +112,21 @@ fn files(kind: NewKind, name: &str) -> Vec<(&'static str, String)> {
         NewKind::Constraint => {
             vec![("template.yaml", filled(TEMPLATE)), ("constraint.yaml", filled(CONSTRAINT))]
         }
+        NewKind::Rego => {
+            vec![("template.yaml", filled(REGO_TEMPLATE)), ("constraint.yaml", filled(CONSTRAINT))]
+        }
+        NewKind::ValidatingPolicy => vec![
+            ("policy.yaml", filled(VALIDATING)),
+            (
+                "binding.yaml",
+                filled(BINDING).replace("POLICY", "ValidatingAdmissionPolicy")
+                    + "  # Start with `Audit` or `Warn`, and `Deny` once existing objects comply.\n  validationActions: [Warn]\n",
+            ),
+        ],
+        NewKind::MutatingPolicy => vec![
+            ("policy.yaml", filled(MUTATING)),
+            ("binding.yaml", filled(BINDING).replace("POLICY", "MutatingAdmissionPolicy")),
+        ],
         NewKind::Modrule => vec![("modrule.yaml", filled(MODRULE))],
         NewKind::Mutator => vec![("mutator.yaml", filled(MUTATOR))],
         NewKind::Suite => vec![
@@ -142,6 +169,99 @@ spec:
             variables.params.labels.all(label,
             has(object.metadata.labels) && label in object.metadata.labels)
           messageExpression: \"'required labels: ' + variables.params.labels.join(', ')\"
+";
+
+const REGO_TEMPLATE: &str = "\
+# A template defines a kind of constraint, its parameters and its rule.
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata:
+  name: LOWER
+  annotations:
+    metadata.gatekeeper.sh/title: KIND
+    description: Requires labels.
+spec:
+  crd:
+    spec:
+      names:
+        kind: KIND
+      validation:
+        openAPIV3Schema:
+          type: object
+          properties:
+            labels:
+              type: array
+              items:
+                type: string
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: Rego
+      source:
+        version: v1
+        rego: |
+          package LOWER
+
+          violation contains {\"msg\": msg} if {
+            given := {label | some label, _ in object.get(input.review.object.metadata, \"labels\", {})}
+            required := {label | some label in input.parameters.labels}
+            missing := required - given
+            count(missing) > 0
+            msg := sprintf(\"required labels: %s\", [concat(\", \", missing)])
+          }
+";
+
+const VALIDATING: &str = "\
+# A policy validates the objects of requests; a binding puts it into force.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: NAME
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - apiGroups: [apps]
+      apiVersions: [v1]
+      operations: [CREATE, UPDATE]
+      resources: [deployments]
+  validations:
+  - expression: has(object.metadata.labels) && 'owner' in object.metadata.labels
+    message: 'add the label owner'
+";
+
+const MUTATING: &str = "\
+# A policy changes the objects of requests; a binding puts it into force.
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata:
+  name: NAME
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: IfNeeded
+  matchConstraints:
+    resourceRules:
+    - apiGroups: [apps]
+      apiVersions: [v1]
+      operations: [CREATE]
+      resources: [deployments]
+  matchConditions:
+  - name: no-owner
+    expression: \"!has(object.metadata.labels) || !('owner' in object.metadata.labels)\"
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: \"Object{metadata: Object.metadata{labels: {'owner': 'unknown'}}}\"
+";
+
+const BINDING: &str = "\
+# A binding puts a policy into force.
+apiVersion: admissionregistration.k8s.io/v1
+kind: POLICYBinding
+metadata:
+  name: NAME
+spec:
+  policyName: NAME
 ";
 
 const CONSTRAINT: &str = "\

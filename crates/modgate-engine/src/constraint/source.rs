@@ -74,9 +74,8 @@ pub(super) fn compile(
     for module in &modules {
         check_references(module, options)?;
     }
-    for module in &modules {
-        check_builtins(module, options)?;
-    }
+    let mut errors: Vec<Error> =
+        modules.iter().filter_map(|module| disabled_call(module, options)).collect();
     let lints = lint::lint(&modules, schema);
     modules.push(parse(WRAPPER_NAME, WRAPPER, RegoVersion::V0)?);
     let capabilities = Capabilities {
@@ -87,11 +86,16 @@ pub(super) fn compile(
             .collect(),
         print: options.print,
     };
-    let program =
-        Program::compile(&modules, &capabilities).map_err(|errors| TemplateError::Rego {
-            message: format!("unable to compile modules: {}", as_stored(&text_of(&errors))),
-            errors,
-        })?;
+    let compiled = Program::compile(&modules, &capabilities);
+    let program = match compiled {
+        Ok(program) if errors.is_empty() => program,
+        compiled => {
+            // What else is wrong is reported with it.
+            errors.extend(compiled.err().unwrap_or_default());
+            let message = format!("unable to compile modules: {}", as_stored(&text_of(&errors)));
+            return Err(TemplateError::Rego { message, errors });
+        }
+    };
     let Some(violation) = program.group(&[PACKAGE, VIOLATION]) else {
         return Err(TemplateError::source(
             "invalid rego: invalid module: missing required rules: [violation]",
@@ -240,8 +244,8 @@ fn check_references(module: &Module, options: &TemplateOptions) -> Result<(), Te
     })
 }
 
-/// Functions that the installation disables do not exist (TC-28).
-fn check_builtins(module: &Module, options: &TemplateOptions) -> Result<(), TemplateError> {
+/// The first call of a function that the installation disables (TC-28).
+fn disabled_call(module: &Module, options: &TemplateOptions) -> Option<Error> {
     let mut refused: Option<(String, Span)> = None;
     module.visit_terms(&mut |term| {
         let TermKind::Call(operator, _) = &term.kind else { return };
@@ -250,17 +254,9 @@ fn check_builtins(module: &Module, options: &TemplateOptions) -> Result<(), Temp
             refused = Some((name, operator.span));
         }
     });
-    let Some((name, span)) = refused else { return Ok(()) };
-    let before = module.text.get(..span.start as usize).unwrap_or_default();
-    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-    Err(TemplateError::Uncompilable {
-        message: format!(
-            "unable to compile modules: 1 error occurred: {}:{line}: rego_type_error: undefined \
-             function {name}: it is switched off (REGO-8)",
-            module.name
-        ),
-        place: place(module, span),
-    })
+    let (name, span) = refused?;
+    let message = format!("undefined function {name}: it is switched off (REGO-8)");
+    Some(Error::of_call(&module.name, &module.text, span, message, "use `external_data`"))
 }
 
 fn place(module: &Module, span: Span) -> SourcePlace {

@@ -122,14 +122,6 @@ pub enum TemplateError {
         /// Its error.
         message: String,
     },
-    /// It calls what the installation has switched off.
-    #[error("{message}")]
-    Uncompilable {
-        /// Its error.
-        message: String,
-        /// Where.
-        place: SourcePlace,
-    },
     /// The Rego does not parse or compile.
     #[error("{message}")]
     Rego {
@@ -218,14 +210,6 @@ impl TemplateError {
                     }
                 };
                 let message = self.to_string().replace("errors (1):\n", "").trim_end().to_owned();
-                vec![TemplateProblem { text, span, help, ..plain(&field, message) }]
-            }
-            Self::Uncompilable { place, .. } => {
-                let (field, text, span) = part(place);
-                let written = span.zip(text.as_ref());
-                let name = written.and_then(|(span, text)| text.get(span.start..span.end));
-                let message = format!("{} is switched off (REGO-8)", name.unwrap_or_default());
-                let help = Some("use `external_data`".to_owned());
                 vec![TemplateProblem { text, span, help, ..plain(&field, message) }]
             }
             Self::Invalid(message) => {

@@ -66,6 +66,28 @@ pub(super) fn of_clap(
     Err(usage(root, program, &path, &text))
 }
 
+/// Whether the words after `help` name a command.
+pub(super) fn is_topic(root: &clap::Command, topic: &[&str]) -> bool {
+    let (path, _) = addressed(root, topic);
+    path.split_whitespace().count() == topic.len() || topic.iter().any(|it| it.starts_with('-'))
+}
+
+/// The answer to `help` for a command that does not exist, with the one that is near.
+pub(super) fn unknown_topic(root: &mut clap::Command, topic: &[&str]) -> String {
+    let (path, command) = addressed(root, topic);
+    let word = topic.get(path.split_whitespace().count()).copied().unwrap_or_default();
+    let verbs = command.get_subcommands().map(clap::Command::get_name);
+    let tip = match near::nearest(word, verbs) {
+        Some(near) => {
+            let verb = [path.as_str(), near].join(" ");
+            format!("\nDid you mean this?\n\t{}\n\n", verb.trim())
+        }
+        None => String::new(),
+    };
+    let help = root.render_help();
+    format!("Unknown help topic [`{}`]\n{tip}{}", topic.join("` `"), help.to_string().trim_end())
+}
+
 /// `Error: <text>` and how the command is used.
 pub(super) fn usage(root: &clap::Command, program: &str, path: &str, text: &str) -> Failure {
     let words: Vec<&str> = path.split(' ').filter(|word| !word.is_empty()).collect();

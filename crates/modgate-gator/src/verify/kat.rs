@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, time::Instant};
 
 use modgate_api::{admissionregistration as registration, meta::GroupVersionKind};
 use modgate_engine::{
-    Review,
+    Code, Review,
     admissionpolicy::{
         Access, Action, Authorizer, Bindings, CompiledBinding, CompiledMutatingPolicy,
         CompiledPolicy, Denial, NoAuthorizer, ParamScope, Params, PolicyProblem, PolicySet,
@@ -15,7 +15,12 @@ use modgate_engine::{
     cost::Meter,
     matching::Selector,
 };
-use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt, yaml};
+use modgate_value::{
+    Budget, Limits, Object, Value,
+    budget::Frozen,
+    diag::{Diagnostic, Source, Span},
+    gofmt, yaml,
+};
 
 use super::{
     coverage::Collected,
@@ -101,6 +106,29 @@ pub(super) fn find(target: &str, original: &str, recursive: bool) -> Result<Vec<
     }
     folders.retain(|_, folder| !folder.tests.is_empty());
     Ok(folders.into_values().collect())
+}
+
+/// Warnings about parameters that the policy of a folder does not see.
+pub(super) fn warnings(folder: &Folder) -> Vec<Diagnostic> {
+    let Ok(policy) = document(&beside(&folder.path, "policy.yaml")) else { return Vec::new() };
+    let binding = document(&beside(&folder.path, "binding.yaml")).unwrap_or_default();
+    let missing = if policy.path(&["spec", "paramKind"]).is_none() {
+        "the policy has no `paramKind`"
+    } else if binding.path(&["spec", "paramRef"]).is_none() {
+        "the binding has no `paramRef`"
+    } else {
+        return Vec::new();
+    };
+    let files = folder.tests.values().filter_map(|files| files.get("params.yaml"));
+    let found = files.filter_map(|file| {
+        let shown = format!("{}{}", folder.shown, file.strip_prefix(&folder.path)?);
+        let text = read(file).ok()?;
+        let end = text.find('\n').unwrap_or(text.len());
+        let finding =
+            Diagnostic::warning(format!("{missing}, so the test does not use these parameters"));
+        Some(finding.code(Code::NoEffect.as_str()).at(Source::new(shown, text), Span::new(0, end)))
+    });
+    found.collect()
 }
 
 /// Runs the tests of a folder that the filter selects.

@@ -61,18 +61,11 @@ fn of_suite(suite: &FoundSuite) -> Vec<Diagnostic> {
     let Ok(text) = read(&suite.absolute_path) else { return found };
     let Some(Ok(document)) = yaml::documents(&text).next() else { return found };
     let source = Source::new(suite.input_path.as_str(), text.as_str());
+    found.extend(unknown(&document.value, "", &SUITE, &document, &source));
+    found.extend(without_cases(&document, &source));
     let mut check = |value: &Value, pointer: &str, known: &[&str]| {
-        let names = value.as_object().into_iter().flat_map(|members| members.keys());
-        for name in names.filter(|name| !known.contains(&name.as_str())) {
-            let offset = document.positions.nearest_key(&format!("{pointer}/{name}")).offset;
-            let finding = Diagnostic::warning(format!("unknown member `{name}`, ignored"))
-                .code(Code::SuiteMember.as_str())
-                .at(source.clone(), Span::new(offset, offset + name.len()))
-                .help(near::did_you_mean_or(name, known, "known members"));
-            found.push(finding);
-        }
+        found.extend(unknown(value, pointer, known, &document, &source));
     };
-    check(&document.value, "", &SUITE);
     for (pointer, test) in items(&document.value, "", "tests") {
         check(test, &pointer, &TEST);
         for (pointer, case) in items(test, &pointer, "cases") {
@@ -83,6 +76,65 @@ fn of_suite(suite: &FoundSuite) -> Vec<Diagnostic> {
         }
     }
     found
+}
+
+/// The members of a value that it cannot have.
+fn unknown(
+    value: &Value,
+    pointer: &str,
+    known: &[&str],
+    document: &yaml::Document,
+    source: &Source,
+) -> Vec<Diagnostic> {
+    let names = value.as_object().into_iter().flat_map(|members| members.keys());
+    let names = names.filter(|name| !known.contains(&name.as_str()));
+    let found = names.map(|name| {
+        let offset = document.positions.nearest_key(&format!("{pointer}/{name}")).offset;
+        Diagnostic::warning(format!("unknown member `{name}`, ignored"))
+            .code(Code::SuiteMember.as_str())
+            .at(source.clone(), Span::new(offset, offset + name.len()))
+            .help(near::did_you_mean_or(name, known, "known members"))
+    });
+    found.collect()
+}
+
+/// A suite without tests, and tests without cases: they pass whatever the policies do. A misspelt `tests` or
+/// `cases` is an unknown member already.
+fn without_cases(document: &yaml::Document, source: &Source) -> Vec<Diagnostic> {
+    let is_true = |value: &Value, key: &str| value.get(key).and_then(Value::as_bool) == Some(true);
+    let has = |value: &Value, key: &str, known: &[&str]| {
+        let items = value.get(key).and_then(Value::as_array);
+        let names = value.as_object().into_iter().flat_map(|members| members.keys());
+        let mut unknown = names.filter(|name| !known.contains(&name.as_str()));
+        items.is_some_and(|items| !items.is_empty())
+            || unknown.any(|name| near::nearest(name, [key]).is_some())
+    };
+    let warned = |pointer: &str, message: String| {
+        let offset = document.positions.nearest(pointer).offset;
+        let length = source.text.get(offset..).and_then(|it| it.lines().next()).map_or(0, str::len);
+        Diagnostic::warning(message)
+            .code(Code::NothingFound.as_str())
+            .at(source.clone(), Span::new(offset, offset + length))
+    };
+    let suite = &document.value;
+    if is_true(suite, "skip") {
+        return Vec::new();
+    }
+    if !has(suite, "tests", &SUITE) {
+        return vec![warned("", "the suite has no tests".to_owned())];
+    }
+    let tests = items(suite, "", "tests").into_iter();
+    let idle = tests.filter(|(_, test)| {
+        !is_true(test, "skip") && !is_true(test, "invalid") && !has(test, "cases", &TEST)
+    });
+    let found = idle.map(|(pointer, test)| {
+        let name = test.get("name").and_then(Value::as_str).unwrap_or_default();
+        let message = format!(
+            "the test `{name}` has no cases: it passes if its policies load, whatever they do"
+        );
+        warned(&pointer, message).help("give it `cases`, or `skip: true`")
+    });
+    found.collect()
 }
 
 /// Errors and warnings of the policies that the tests of suites name, each once; not of constraints

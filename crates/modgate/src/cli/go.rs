@@ -64,7 +64,14 @@ fn advised(mut error: clap::Error, command: &Command) -> clap::Error {
         && error.get(ContextKind::SuggestedSubcommand).is_none()
     {
         let name = text(&error, ContextKind::InvalidSubcommand);
-        let known = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        // The usage names the command whose verb is unknown: `modgate policy [OPTIONS] <COMMAND>`.
+        let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+        let mut parent = command;
+        for word in usage.split_whitespace().skip_while(|it| it.ends_with(':')).skip(1) {
+            let Some(next) = parent.find_subcommand(word) else { break };
+            parent = next;
+        }
+        let known = parent.get_subcommands().filter(|verb| !verb.is_hide_set());
         if let Some(near) = near::nearest(&name, known.map(Command::get_name)) {
             let near = ContextValue::Strings(vec![near.to_owned()]);
             error.insert(ContextKind::SuggestedSubcommand, near);

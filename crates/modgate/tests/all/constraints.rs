@@ -380,7 +380,7 @@ error: ConstraintTemplate requiredlabels: spec.targets[0].rego: invalid Constrai
         str![[r#"
 exit 2
 --- stderr
-error: ConstraintTemplate requiredlabels: spec.targets[0].rego: http.send is switched off (REGO-8)
+error: ConstraintTemplate requiredlabels: spec.targets[0].rego: rego_type_error: undefined function http.send: it is switched off (REGO-8)
   --> builtin.yaml:17:11
    |
 17 |       x { http.send({}) }

@@ -22,6 +22,7 @@ mod coverage;
 mod decisions;
 mod flags;
 mod gator;
+mod http2;
 mod lint;
 mod lint_moves;
 mod migrate;

@@ -590,6 +590,22 @@ fn new_policies_are_good() {
     for part in ["allowed, patched", "owner: unknown"] {
         assert!(ran.stdout.contains(part), "{}", ran.stdout);
     }
+    for (kind, says) in [
+        ("constraint", "required labels: owner"),
+        ("rego", "required labels: owner"),
+        ("validating-policy", "add the label owner"),
+        ("mutating-policy", "+    owner: unknown"),
+        ("modrule", "+    owner: unknown"),
+        ("mutator", "0 of 1 policy is about the object"),
+    ] {
+        assert_eq!(folder.run(&format!("init {kind} need-owner --dir {kind}")).code, 0, "{kind}");
+        let ran = folder.run(&format!("review --strict -f {kind} new/denied.yaml"));
+        assert!((ran.stdout + &ran.stderr).contains(says), "{kind}");
+        assert_eq!(ran.code, 0, "{kind}");
+    }
+    folder.run("init suite need-owner --dir rego");
+    let ran = folder.run("verify --strict rego/suite.yaml");
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     assert_eq!(folder.run("init constraint Need_Owner").code, 2);
 }
 

@@ -545,6 +545,14 @@ fn small_differences() -> Vec<(&'static str, String, &'static str, i32, &'static
             1,
             "undefined function http.send: it is switched off (REGO-8)",
         ),
+        (
+            "S7",
+            violation("r := http.send({}); msg := sprintff(\"%v\", [r])"),
+            "test",
+            1,
+            "2 errors occurred:\ntemplate:2: rego_type_error: undefined function http.send: it is switched \
+             off (REGO-8)\ntemplate:2: rego_type_error: undefined function sprintff",
+        ),
         ("S8", cel, "test", 1, "undeclared reference to 'authorizer' (in container '')\\n | authorizer.group"),
         (
             "S9",
@@ -554,6 +562,24 @@ fn small_differences() -> Vec<(&'static str, String, &'static str, i32, &'static
             "test",
             1,
             "spec.targets: invalid type: an object, expected a list",
+        ),
+        (
+            "S10",
+            violation("data.lib.x.f(1, 2, 3); msg := \"x\"").replace(
+                "---\napiVersion: constraints",
+                "    libs: [\"package lib.x\\n\\nf(a) = b { b := a }\"]\n---\napiVersion: constraints",
+            ),
+            "test",
+            1,
+            "rego_type_error: function data.libs.lib.x.f has arity 1, got 3 arguments",
+        ),
+        (
+            "S10",
+            rego(&["violation = \"x\" { true }"]),
+            "test",
+            1,
+            "hooks.hooks_builtin:15: rego_type_error: undefined ref: data.template.violation[r]\n\t\
+             data.template.violation[r]\n\t^^^^^^^^^^^^^^^^^^^^^^^\n\thave: string",
         ),
         (
             "S11",
@@ -598,6 +624,40 @@ fn small_differences_of_public_policies() {
     fs::write(suites.join("suite.yaml"), suite).expect("written");
     let shown = text(&run(&gator, &work.path().join("suites"), &["verify", "./..."]));
     assert!(shown.contains("./below/suite.yaml\t"), "{shown}");
+}
+
+/// Text of Rego v1 in a template of v0: the first error says what it is (`experience` F13), at the command line
+/// and to gator's users alike.
+#[test]
+fn the_first_error_of_v1_in_a_template_of_v0() {
+    let work = tempfile::tempdir().expect("a folder");
+    let gator = work.path().join("gator");
+    symlink(env!("CARGO_BIN_EXE_modgate"), &gator).expect("a link");
+    let import = "add `import future.keywords";
+    let v1 = "this is Rego v1: write `code: [{engine: Rego, source: {version: v1, rego: …}}]`";
+    for (lines, advice) in [
+        (&["violation contains {\"msg\": \"x\"} if { true }"][..], v1),
+        (&["violation contains {\"msg\": msg} if {", "  some msg in [\"x\"]", "}"], v1),
+        (&["violation contains {\"msg\": \"x\"} if true"], v1),
+        (
+            &["is_big if input.review.object.spec.n > 1", "violation[{\"msg\": \"x\"}] { is_big }"],
+            import,
+        ),
+        (&["violation[{\"msg\": msg}] { some msg in [\"x\"] }"], import),
+        (&["violation[{\"msg\": \"x\"}] { every n in [1] { n > 0 } }"], import),
+    ] {
+        fs::write(work.path().join("in.yaml"), rego(lines)).expect("written");
+        let shown = text(&modgate(work.path(), &["review", "-f", "in.yaml", "in.yaml"]));
+        assert!(shown.contains(&format!("help: {advice}")), "{lines:?}: {shown}");
+        assert_eq!(shown.matches("error: ConstraintTemplate").count(), 1, "{lines:?}: {shown}");
+        assert!(
+            shown.contains("in.yaml:9:") || shown.contains("in.yaml:10:"),
+            "{lines:?}: {shown}"
+        );
+        let output = run(&gator, work.path(), &["test", "-f", "in.yaml"]);
+        assert!(text(&output).contains("rego_parse_error: "), "{lines:?}: {}", text(&output));
+        assert_eq!(output.status.code(), Some(1), "{lines:?}");
+    }
 }
 
 /// What is not declared in a table of its own (`modrules` P3).

@@ -43,12 +43,10 @@ fn parse(text: &str, version: RegoVersion, message: &str) -> Option<String> {
         let advice = "in Rego v1 the rule is `violation contains {\"msg\": msg} if { … }`";
         return Some(advice.to_owned());
     }
-    if let Some(advice) = classic(message) {
-        return Some(advice.to_owned());
-    }
     if text.lines().any(|line| line.trim_start().starts_with("violation contain {")) {
         return Some("did you mean `contains`?".to_owned());
     }
+    // What makes the text parse is the cause, whatever the first token at fault looks like.
     match version {
         RegoVersion::V0 => {
             if parses(text, RegoVersion::V1) {
@@ -69,6 +67,9 @@ fn parse(text: &str, version: RegoVersion, message: &str) -> Option<String> {
             );
         }
         RegoVersion::V1 => {}
+    }
+    if let Some(advice) = classic(message) {
+        return Some(advice.to_owned());
     }
     let count = |bracket: char| text.matches(bracket).count();
     let missing = [('{', '}'), ('[', ']'), ('(', ')')];
