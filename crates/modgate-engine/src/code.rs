@@ -153,6 +153,14 @@ codes! {
     /// An object that no API server stores: its kind does not exist, or its name, namespace or labels are
     /// no texts. Policies about the kind that is meant do not see it.
     ImpossibleObject = "impossible-object",
+    /// Found by `modgate lint`: a second run of a mutator or Patch rule changes the object again.
+    NotIdempotent = "not-idempotent",
+    /// Found by `modgate lint`: the result of two mutators or Patch rules depends on which of them runs first, and
+    /// only their names say so.
+    OrderDependent = "order-dependent",
+    /// Found by `modgate lint`: another policy undoes everything that a mutator or Patch rule changes. Two mutators
+    /// that undo each other come to no end, and the request is denied.
+    Defeated = "defeated",
     /// A test suite has a field that `verify` does not know.
     SuiteMember = "suite-member",
     /// There is nothing to evaluate where something is expected.

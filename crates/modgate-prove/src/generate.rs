@@ -10,7 +10,7 @@ use modgate_engine::{
 };
 use modgate_value::{Str, Value, format_smolstr};
 
-use crate::{side::step, value};
+use crate::{lint::possible::Possible, side::step, value};
 
 /// The kinds, with the places where they have the template of a Pod. Pods come first and most often.
 pub const KINDS: [(&str, &str, &[&str]); 18] = [
@@ -66,6 +66,8 @@ const NUMBERS: [i64; 10] = [0, 1, 2, 3, 10, 80, 443, 1000, 8080, 65_535];
 const QUANTITIES: [&str; 8] = ["0", "1", "100m", "500m", "2", "64Mi", "1Gi", "4Gi"];
 const NAMESPACES: [&str; 5] = ["default", "shop", "kube-system", "team-a", "prod"];
 
+/// Objects that are invented for one that an API server takes.
+const DRAWS: usize = 8;
 /// How deep members are invented.
 const DEPTH: usize = 6;
 
@@ -123,11 +125,27 @@ impl Generator {
     /// A request: mostly creations, some updates and deletions.
     pub fn review(&mut self) -> Review {
         let object = self.object();
+        self.review_of(object)
+    }
+
+    fn review_of(&mut self, object: Value) -> Review {
         match self.below(10) {
             0 => Review::of_object(object, Operation::Delete, "default"),
             1 | 2 => Review::of_object(object, Operation::Update, "default"),
             _ => Review::of_object(object, Operation::Create, "default"),
         }
+    }
+
+    /// As [`review`](Self::review), of an object that an API server takes as far as is known.
+    pub fn request(&mut self) -> Review {
+        let possible = Possible::kubernetes();
+        let object = (0..DRAWS).find_map(|_| possible.repaired(&self.object()));
+        let object = object.unwrap_or_else(|| {
+            let kind = [("apiVersion", "v1"), ("kind", "ConfigMap")].into_iter();
+            let object = kind.map(|(key, text)| (key, Value::from(text))).collect();
+            set(&object, &["metadata", "name"], format_smolstr!("object-{}", self.count).into())
+        });
+        self.review_of(object)
     }
 
     /// An object that fits its kind.

@@ -7,11 +7,12 @@
 //!
 //! An object that the match of a policy leaves out is never a finding.
 
+mod changes;
 mod images;
 mod members;
 mod moves;
 mod pods;
-mod possible;
+pub(crate) mod possible;
 mod probe;
 mod requests;
 mod seeds;
@@ -22,7 +23,10 @@ use std::collections::BTreeMap;
 use modgate_engine::Code;
 use modgate_value::{Str, Value};
 
-pub use self::probe::{Request, Verdict};
+pub use self::{
+    changes::{Change, Changer, Changers, Order, changes},
+    probe::{Request, Verdict},
+};
 use self::{moves::Offence, probe::Prober, seeds::Seeds};
 use crate::{Side, value};
 

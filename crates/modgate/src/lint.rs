@@ -17,11 +17,11 @@ use clap::ValueEnum;
 use modgate_engine::{Code, api::secrets};
 use modgate_gator::flags::CheckArgs;
 use modgate_gator::progress::Progress;
-use modgate_prove::lint::{Bypass, Found, Options, Request, lint};
+use modgate_prove::lint::{Bypass, Change, Found, Options, Request, lint};
 use modgate_report::{Finding, Format, Level, Object, Place, Report, Rule, RuleKind};
 use modgate_value::{Value, yaml};
 
-use self::units::{Unit, Units};
+use self::units::{Changing, Unit, Units};
 use crate::{
     args::{EngineArgs, Output, OutputFormat, OutputParser, PathArgs},
     exit::Exit,
@@ -131,6 +131,23 @@ struct Reported<'u> {
     others: Vec<String>,
 }
 
+/// A finding as it is shown.
+struct Shown {
+    code: Code,
+    /// The policy.
+    name: String,
+    message: String,
+    place: Place,
+    about: Object,
+    field: String,
+    /// The messages of the denial.
+    denials: Vec<String>,
+    /// Objects, each with what it is.
+    parts: Vec<(String, Value)>,
+    /// Further files of the proof, each with the end of its name.
+    files: Vec<(&'static str, Value)>,
+}
+
 /// Runs the verb.
 pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
     let config = args.engine.config(&args.namespace);
@@ -178,18 +195,28 @@ pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
             }
         }
     }
+    let (changes, unchanged) =
+        units.changing.tried(Options { budget: args.budget, seed: args.seed });
+    for name in &unchanged {
+        terminal.note(format_args!(
+            "note: no object was found that {name} changes; give one with `--object`"
+        ));
+    }
+    let mut shown: Vec<Shown> = reported.iter().map(Reported::shown).collect();
+    shown.extend(changes.iter().map(|change| of_change(change, &units.changing)));
     if let Some(folder) = &args.write_witness {
-        for each in &reported {
+        for each in &shown {
             write_witness(folder, each)?;
         }
     }
+    let (policies, untried) = (units.units.len() + units.changing.len(), untried + unchanged.len());
     for sink in outputs.iter_mut().filter(|sink| sink.format == LintOutput::Text) {
         let plain = sink.terminal.again();
-        text(sink, &reported, units.units.len(), untried, &plain)?;
+        text(sink, &shown, policies, untried, &plain)?;
     }
-    outputs.report(&report(&reported, modgate_review::findings::report(&terminal.heard())))?;
+    outputs.report(&report(&shown, modgate_review::findings::report(&terminal.heard())))?;
     outputs.finish()?;
-    Ok(if reported.is_empty() { Exit::Success } else { Exit::Denied })
+    Ok(if shown.is_empty() { Exit::Success } else { Exit::Denied })
 }
 
 /// Tries to get past every policy, on all cores.
@@ -232,6 +259,9 @@ fn words(code: Code) -> &'static str {
         }
         Code::BypassListElement => "the policy admits the offence in another element of the list",
         Code::BypassEmptyValue => "the policy admits an empty value where it denies a missing one",
+        Code::NotIdempotent => "a second run changes the object again",
+        Code::OrderDependent => "the result depends on which of two policies runs first",
+        Code::Defeated => "another policy undoes everything that the policy changes",
         Code::BypassDuplicate => "the policy admits the offence if its element is there twice",
         Code::BypassNull => "the policy admits null where it denies a missing member",
         Code::BypassNumber => "the policy admits the same number in another type",
@@ -291,28 +321,91 @@ impl Reported<'_> {
         format!("{}: {}{place}{others}", self.unit.name, words(self.bypass.code))
     }
 
+    fn shown(&self) -> Shown {
+        let requests = [("denied", &self.bypass.denied), ("admitted", &self.bypass.witness)];
+        let part = |(what, request): &(&str, &Request)| {
+            let resource = match request.sub_resource {
+                "" => String::new(),
+                name => format!(" of the subresource {name}"),
+            };
+            let what = format!("{what}, {}{resource}", request.operation());
+            (what, secrets::shown(request.subject(), false))
+        };
+        Shown {
+            code: self.bypass.code,
+            name: self.unit.name.clone(),
+            message: self.message(),
+            place: self.place(),
+            about: object_of(&self.bypass.witness),
+            field: self.bypass.place.clone(),
+            denials: self.bypass.messages.clone(),
+            parts: requests.iter().map(part).collect(),
+            files: requests.map(|(what, request)| (what, request.document())).to_vec(),
+        }
+    }
+
     fn place(&self) -> Place {
         let (file, line, column) = self.unit.owner(self.bypass.code);
         Place::at(file.as_str(), *line, *column)
     }
 }
 
+/// The finding about mutators or Patch rules.
+fn of_change(change: &Change, all: &Changing) -> Shown {
+    let (name, other) = (all.name(change.policy), change.other.map(|index| all.name(index)));
+    let [first, second] = &change.results;
+    let names = match (&other, change.code) {
+        (None, _) => ["after one run".to_owned(), "after two runs".to_owned()],
+        (Some(other), Code::OrderDependent) => {
+            [format!("{name}, then {other}"), format!("{other}, then {name}")]
+        }
+        (Some(other), _) => [format!("{name} alone"), format!("with {other}")],
+    };
+    let message = match (&other, second.is_null()) {
+        (None, _) => format!("{name}: a second run changes the object again"),
+        (Some(other), true) => {
+            format!(
+                "{name}: {other} undoes what it changes, and the other way round, without an end"
+            )
+        }
+        (Some(other), false) if change.code == Code::OrderDependent => {
+            format!("{name}: the result depends on whether it runs before {other}")
+        }
+        (Some(other), false) => format!("{name}: {other} undoes everything that it changes"),
+    };
+    let [of_first, of_second] = names;
+    let results = [(of_first, first), (of_second, second)].into_iter();
+    let results = results.filter(|(_, result)| !result.is_null());
+    let parts = std::iter::once(("object".to_owned(), change.request.subject())).chain(results);
+    let (file, line, column) = all.place(change.policy);
+    Shown {
+        code: change.code,
+        name,
+        message,
+        place: Place::at(file, line, column),
+        about: object_of(&change.request),
+        field: String::new(),
+        denials: Vec::new(),
+        parts: parts.map(|(what, object)| (what, secrets::shown(object, false))).collect(),
+        files: vec![("object", change.request.document())],
+    }
+}
+
 /// Adds the findings to what was printed about the policies.
-fn report(reported: &[Reported<'_>], mut report: Report) -> Report {
+fn report(shown: &[Shown], mut report: Report) -> Report {
     report.fails_from = Level::Warning;
-    for each in reported {
-        let code = each.bypass.code;
+    for each in shown {
         let rule = Rule {
-            title: words(code).to_owned(),
-            description: code.explanation().trim().to_owned(),
+            title: words(each.code).to_owned(),
+            description: each.code.explanation().trim().to_owned(),
             level: Level::Warning,
-            ..Rule::new(code.as_str(), RuleKind::Code)
+            ..Rule::new(each.code.as_str(), RuleKind::Code)
         };
         let rule = report.rule(rule);
-        let mut finding = Finding::new(rule, Level::Warning, each.message())
-            .at(each.place())
-            .about(object_of(&each.bypass.witness));
-        finding.field = each.bypass.place.clone();
+        let mut finding = Finding::new(rule, Level::Warning, each.message.clone())
+            .at(each.place.clone())
+            .about(each.about.clone());
+        finding.field = each.field.clone();
         report.findings.push(finding);
     }
     report
@@ -320,33 +413,28 @@ fn report(reported: &[Reported<'_>], mut report: Report) -> Report {
 
 fn text(
     out: &mut impl io::Write,
-    reported: &[Reported<'_>],
+    shown: &[Shown],
     policies: usize,
     untried: usize,
     terminal: &Terminal,
 ) -> Result<()> {
-    for each in reported {
-        let code = terminal.paint(Tone::Bad, each.bypass.code);
-        writeln!(out, "{code}: {}", printable(&each.message()))?;
-        let place = terminal.paint(Tone::Faint, printable(&each.place().to_string()));
+    for each in shown {
+        let code = terminal.paint(Tone::Bad, each.code);
+        writeln!(out, "{code}: {}", printable(&each.message))?;
+        let place = terminal.paint(Tone::Faint, printable(&each.place.to_string()));
         writeln!(out, "  {place}")?;
-        for message in &each.bypass.messages {
+        for message in &each.denials {
             writeln!(out, "  denied: {}", printable(message).replace('\n', " "))?;
         }
-        for (what, request) in [("denied", &each.bypass.denied), ("admitted", &each.bypass.witness)]
-        {
-            let resource = match request.sub_resource {
-                "" => String::new(),
-                name => format!(" of the subresource {name}"),
-            };
-            writeln!(out, "  {what}, {}{resource}:", request.operation())?;
-            for line in yaml::write(&secrets::shown(request.subject(), false)).lines() {
+        for (what, object) in &each.parts {
+            writeln!(out, "  {}:", printable(what))?;
+            for line in yaml::write(object).lines() {
                 writeln!(out, "    {}", terminal.paint(Tone::Faint, printable(line)))?;
             }
         }
         writeln!(out)?;
     }
-    let findings = match reported.len() {
+    let findings = match shown.len() {
         0 if untried == policies => String::new(),
         0 => "nothing gets past them".to_owned(),
         1 => "1 finding".to_owned(),
@@ -360,14 +448,14 @@ fn text(
     Ok(writeln!(out, "{policies}: {}", results.join(", "))?)
 }
 
-/// Writes the two requests of a finding.
-fn write_witness(folder: &Path, each: &Reported<'_>) -> Result<()> {
+/// Writes the requests of a finding.
+fn write_witness(folder: &Path, each: &Shown) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
-    let policy: String = each.unit.name.to_lowercase().chars().map(plain).collect();
-    for (what, request) in [("denied", &each.bypass.denied), ("admitted", &each.bypass.witness)] {
-        let path = folder.join(format!("{policy}-{}-{what}.yaml", each.bypass.code));
-        fs::write(&path, yaml::write(&request.document()))
+    let policy: String = each.name.to_lowercase().chars().map(plain).collect();
+    for (what, document) in &each.files {
+        let path = folder.join(format!("{policy}-{}-{what}.yaml", each.code));
+        fs::write(&path, yaml::write(document))
             .with_context(|| format!("cannot write `{}`", path.display()))?;
     }
     Ok(())

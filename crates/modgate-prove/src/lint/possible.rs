@@ -12,11 +12,11 @@ use modgate_engine::{
 };
 use modgate_value::{Budget, Limits, Value, budget::Frozen};
 
-use super::{images, pods};
-use crate::value::{Path, Step, at, paths};
+use super::{images, pods, seeds::as_sent};
+use crate::value::{Path, Step, at, paths, removed, replaced};
 
 /// What is known of kinds.
-pub(super) struct Possible<'a> {
+pub(crate) struct Possible<'a> {
     types: &'a Types,
     /// The schemas of custom resources, with `apiVersion` and kind.
     schemas: Vec<(String, String, Schema)>,
@@ -82,7 +82,7 @@ const RANGES: [(&str, i64, i64); 12] = [
 ];
 
 /// Members that an element or an object must have, by its key.
-const NEEDED: [(&str, &[&str]); 14] = [
+const NEEDED: [(&str, &[&str]); 17] = [
     ("env", &["name"]),
     ("volumeMounts", &["mountPath", "name"]),
     ("volumes", &["name"]),
@@ -97,10 +97,14 @@ const NEEDED: [(&str, &[&str]); 14] = [
     ("topologySpreadConstraints", &["maxSkew", "topologyKey", "whenUnsatisfiable"]),
     ("paths", &["backend", "pathType"]),
     ("hostAliases", &["ip"]),
+    ("seccompProfile", &["type"]),
+    ("appArmorProfile", &["type"]),
+    ("exec", &["command"]),
 ];
 
-/// Objects that have exactly one of further members: the handler of a probe.
-const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
+/// Objects with exactly one handler.
+const HANDLED: [&str; 5] =
+    ["livenessProbe", "postStart", "preStop", "readinessProbe", "startupProbe"];
 
 /// Members that the objects of a kind must have.
 const KINDS: [(&str, &[&[&str]]); 13] = [
@@ -154,6 +158,31 @@ impl<'a> Possible<'a> {
         Self { types, schemas }
     }
 
+    /// What is known of Kubernetes' own kinds.
+    pub(crate) fn kubernetes() -> Possible<'static> {
+        Possible { types: Types::kubernetes(), schemas: Vec::new() }
+    }
+
+    /// The object without what an API server refuses, and with what it needs; `None` where that is not enough.
+    pub(crate) fn repaired(&self, object: &Value) -> Option<Value> {
+        let mut object = as_sent(rebuilt(object));
+        // Inner members first: what is left out may have been all that an outer one had.
+        let mut paths = paths(&object);
+        paths.reverse();
+        for path in paths {
+            if at(&object, &path).is_none() || is_possible(&object, &path) {
+                continue;
+            }
+            let is_image = keys(&path).last() == Some(&"image");
+            let is_text = at(&object, &path).is_some_and(|it| it.as_str().is_some());
+            object = match is_image && is_text {
+                true => replaced(&object, &path, images::UNRELATED.into()),
+                false => removed(&object, &path),
+            };
+        }
+        self.takes(&object).then_some(object)
+    }
+
     /// Whether the kind is one of Kubernetes' own.
     pub(super) fn is_own(object: &Value) -> bool {
         let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -169,7 +198,7 @@ impl<'a> Possible<'a> {
     }
 
     /// Whether an API server takes the object.
-    pub(super) fn takes(&self, object: &Value) -> bool {
+    pub(crate) fn takes(&self, object: &Value) -> bool {
         // Only server-side apply refuses two variables with one name.
         let is_apply = |mistake: &String| mistake.contains(".env: duplicate entries");
         let fits = self.types.mistakes(object).is_none_or(|mistakes| mistakes.iter().all(is_apply));
@@ -182,6 +211,22 @@ impl<'a> Possible<'a> {
         }
         !Self::is_own(object)
             || has_needed(object) && paths(object).iter().all(|path| is_possible(object, path))
+    }
+}
+
+/// The same Pods in an object with the selector, the schedule and the labels that its kind needs.
+fn rebuilt(object: &Value) -> Value {
+    let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    let spec = pods::spec_path(object).filter(|_| kind != "Pod");
+    let Some(spec) = spec.and_then(|path| at(object, &path).cloned()) else {
+        return object.clone();
+    };
+    let namespace = object.path(&["metadata", "namespace"]).cloned().unwrap_or_default();
+    let made = pods::workload(version, kind, &spec, &namespace);
+    match object.get("metadata") {
+        Some(metadata) => replaced(&made, &["metadata".into()], metadata.clone()),
+        None => made,
     }
 }
 
@@ -280,12 +325,15 @@ fn is_possible(object: &Value, path: &Path) -> bool {
         let range = RANGES.iter().find(|(key, ..)| key == last);
         return range.is_none_or(|(_, least, most)| (*least..=*most).contains(&number));
     }
-    let Some(members) = value.as_object() else { return true };
+    // API servers leave empty lists out.
+    let Some(members) = value.as_object() else {
+        return value.as_array().is_none_or(|list| !list.is_empty());
+    };
     let has = |key: &&&str| members.contains_key(key);
     if let Some((_, needed)) = NEEDED.iter().find(|(key, _)| key == last) {
         let source = *last != "volumes" || members.len() == 2;
         return source && needed.iter().filter(has).count() == needed.len();
     }
-    let handlers = ["exec", "grpc", "httpGet", "tcpSocket"];
-    !PROBES.contains(last) || handlers.iter().filter(has).count() == 1
+    let handlers = ["exec", "grpc", "httpGet", "sleep", "tcpSocket"];
+    !HANDLED.contains(last) || handlers.iter().filter(has).count() == 1
 }

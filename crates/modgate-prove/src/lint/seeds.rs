@@ -97,7 +97,7 @@ impl Seeds {
 }
 
 /// The object of a seed, if the seed is an object or its creation.
-fn created(seed: &Value) -> Option<Value> {
+pub(super) fn created(seed: &Value) -> Option<Value> {
     if !AdmissionReview::is_review(seed) {
         return Some(seed.clone());
     }
@@ -108,7 +108,7 @@ fn created(seed: &Value) -> Option<Value> {
 
 /// The object as an API server sends it to admission: with an empty `spec` where its kind has one. Pods that see all of
 /// `/proc` have users of their own; older examples lack that.
-fn as_sent(mut object: Value) -> Value {
+pub(super) fn as_sent(mut object: Value) -> Value {
     if is_without_spec(&object) {
         let nothing = Vec::<(&str, Value)>::new().into_iter().collect();
         object = replaced(&object, &["spec".into()], nothing);
@@ -148,7 +148,7 @@ fn set(container: &Value, path: &[&str], with: impl Into<Value>) -> Value {
 }
 
 /// Containers with everything that policies usually ask for, with the images that texts mention.
-fn hardened(texts: &[String], parameters: &[Str]) -> Vec<Value> {
+pub(super) fn hardened(texts: &[String], parameters: &[Str]) -> Vec<Value> {
     let amounts = || object([("cpu", "100m".into()), ("memory", "64Mi".into())]);
     let probe = || object([("tcpSocket", object([("port", Value::from(8080_i64))]))]);
     let all: Value = [Value::from("ALL")].into_iter().collect();
@@ -175,7 +175,10 @@ fn hardened(texts: &[String], parameters: &[Str]) -> Vec<Value> {
 }
 
 /// Pods that many policies deny, and good ones.
-fn usual<'t>(texts: &'t [String], hardened: &'t [Value]) -> impl Iterator<Item = Value> + 't {
+pub(super) fn usual<'t>(
+    texts: &'t [String],
+    hardened: &'t [Value],
+) -> impl Iterator<Item = Value> + 't {
     let plain = |image: &str| object([("name", "web".into()), ("image", image.into())]);
     let mut found: Vec<Value> = Vec::new();
     found.extend(hardened.iter().cloned());

@@ -313,7 +313,7 @@ impl Iterator for Requests<'_> {
             } else if self.left_to_invent > 0 {
                 self.left_to_invent -= 1;
                 self.invented += 1;
-                (Some(Asked::all(self.generator.review())), format!("invented {}", self.invented))
+                (Some(Asked::all(self.generator.request())), format!("invented {}", self.invented))
             } else {
                 return None;
             };

@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::Result;
 use modgate_engine::{
-    Change, Code, EngineConfig, OnError, PolicyId, PolicySource, Snapshot,
-    api::{admission::AdmissionReview, constraints, modrule, templates},
+    Code, EngineConfig, OnError, PolicyId, PolicySource, Snapshot,
+    api::{admission::AdmissionReview, constraints, modrule, mutations, templates},
     constraint::Inventory,
     lint::allows,
 };
@@ -19,7 +19,7 @@ use modgate_policies::{
 };
 use modgate_prove::{
     Side,
-    lint::Subject,
+    lint::{Change, Changer, Changers, Options, Order, Subject, changes},
     value::{at, paths},
 };
 use modgate_value::{
@@ -48,6 +48,127 @@ pub(super) struct Unit {
 /// All of them.
 pub(super) struct Units {
     pub(super) units: Vec<Unit>,
+    pub(super) changing: Changing,
+}
+
+/// The mutators and Patch rules.
+#[derive(Default)]
+pub(super) struct Changing {
+    policies: Vec<ChangingPolicy>,
+    objects: Objects,
+    inventory: Inventory,
+    seeds: Vec<Value>,
+    config: EngineConfig,
+}
+
+/// One of them.
+struct ChangingPolicy {
+    source: PolicySource,
+    snapshot: Snapshot,
+    order: Order,
+    place: (String, u32, u32),
+}
+
+impl Changing {
+    fn read(
+        documents: &[Manifest],
+        given: &[Value],
+        config: &EngineConfig,
+        sources: &[Source],
+    ) -> Result<Self, Box<Diagnostic>> {
+        let is_seed =
+            |it: &&Manifest| !Snapshot::takes(&it.object) || AdmissionReview::is_review(&it.object);
+        let objects = documents.iter().filter(is_seed).map(|it| it.object.clone());
+        let seeds: Vec<Value> = given.iter().cloned().chain(objects).collect();
+        let mut references = References::default();
+        for object in &seeds {
+            if !references.take(object) {
+                references.keep(object);
+            }
+        }
+        let mut policies: Vec<ChangingPolicy> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for manifest in documents {
+            let Some(order) = order(&manifest.object) else { continue };
+            let source = manifest.clone().into_policy();
+            if seen.insert(source.id()) {
+                let snapshot = snapshot(vec![source.clone()], config, sources)?;
+                policies.push(ChangingPolicy { source, snapshot, order, place: place(manifest) });
+            }
+        }
+        let objects = Objects::of_files(references);
+        let inventory = Inventory::default();
+        Ok(Self { policies, objects, inventory, seeds, config: config.clone() })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.policies.len()
+    }
+
+    /// What is wrong with them, without what their authors accept; and the names of those that changed no object.
+    pub(super) fn tried(&self, options: Options) -> (Vec<Change>, Vec<String>) {
+        let side = |snapshot| Side { snapshot, host: &self.objects, inventory: &self.inventory };
+        let all: Vec<Changer<'_>> = self
+            .policies
+            .iter()
+            .map(|policy| Changer { side: side(&policy.snapshot), order: policy.order })
+            .collect();
+        let documents: Vec<Value> =
+            self.policies.iter().map(|policy| policy.source.object.clone()).collect();
+        let together = |one: usize, two: usize| {
+            let sources = [self.policies.get(one)?, self.policies.get(two)?];
+            let sources = sources.map(|policy| policy.source.clone()).to_vec();
+            snapshot(sources, &self.config, &[]).ok()
+        };
+        let changers =
+            Changers { all: &all, seeds: &self.seeds, documents: &documents, together: &together };
+        let (mut found, unchanged) = changes(&changers, options);
+        found.retain(|change| {
+            let policies = std::iter::once(change.policy).chain(change.other);
+            let mut policies = policies.filter_map(|index| documents.get(index));
+            !policies.any(|document| allows(document, change.code))
+        });
+        (found, unchanged.into_iter().map(|index| self.name(index)).collect())
+    }
+
+    pub(super) fn name(&self, index: usize) -> String {
+        self.policies.get(index).map(|policy| policy.source.id().to_string()).unwrap_or_default()
+    }
+
+    pub(super) fn place(&self, index: usize) -> (String, u32, u32) {
+        self.policies.get(index).map(|policy| policy.place.clone()).unwrap_or_default()
+    }
+}
+
+/// What decides when a policy that changes objects runs; `None` for others.
+fn order(object: &Value) -> Option<Order> {
+    let id = PolicyId::of_object(object);
+    match &*id.group {
+        mutations::GROUP => Some(Order::Mutator),
+        modrule::GROUP if object.path(&["spec", "type"]) == Some(&"Patch".into()) => {
+            let tier = object.path(&["spec", "executionTier"]).and_then(Value::as_i64);
+            Some(Order::Rule(tier.unwrap_or(0)))
+        }
+        _ => None,
+    }
+}
+
+/// The set of these policies.
+fn snapshot(
+    policies: Vec<PolicySource>,
+    config: &EngineConfig,
+    sources: &[Source],
+) -> Result<Snapshot, Box<Diagnostic>> {
+    let changes = policies.into_iter().map(modgate_engine::Change::Upsert).collect();
+    let update = Snapshot::new(config.clone()).apply(changes, OnError::Keep);
+    let error = update.problems.iter().find(|it| it.severity == modgate_engine::Severity::Error);
+    match error {
+        None => Ok(update.snapshot),
+        Some(problem) => {
+            let source = sources.iter().find(|source| *source.name == *problem.origin);
+            Err(Box::new(manifest::diagnose(problem, source)))
+        }
+    }
 }
 
 impl Unit {
@@ -135,11 +256,18 @@ impl Units {
                 }
             }
         }
-        if units.is_empty() {
-            terminal.error("there is no constraint, Reject rule or ValidatingAdmissionPolicy");
+        let changing = match Changing::read(&all, &given, config, &sources) {
+            Ok(changing) => changing,
+            Err(problem) => {
+                terminal.diagnostic(&problem);
+                return Ok(None);
+            }
+        };
+        if units.is_empty() && changing.len() == 0 {
+            terminal.error("there is no constraint, ModRule, mutator or ValidatingAdmissionPolicy");
             return Ok(None);
         }
-        Ok(Some(Self { units }))
+        Ok(Some(Self { units, changing }))
     }
 }
 
@@ -278,13 +406,7 @@ fn unit(
     }
     let mut documents: Vec<Value> = policies.iter().map(|source| source.object.clone()).collect();
     documents.extend(params(policy, &parts.seeds).cloned());
-    let changes = policies.into_iter().map(Change::Upsert).collect();
-    let update = Snapshot::new(config.clone()).apply(changes, OnError::Keep);
-    let error = update.problems.iter().find(|it| it.severity == modgate_engine::Severity::Error);
-    if let Some(problem) = error {
-        let source = sources.iter().find(|source| *source.name == *problem.origin);
-        return Err(Box::new(manifest::diagnose(problem, source)));
-    }
+    let snapshot = snapshot(policies, config, sources)?;
     let spec = policy.path(&["spec", "parameters"]).cloned().unwrap_or_default();
     let texts = paths(&spec);
     let texts = texts.iter().filter_map(|path| at(&spec, path).and_then(Value::as_str));
@@ -292,7 +414,7 @@ fn unit(
         parts.others.iter().find(|it| PolicyId::of_object(&it.object).group == templates::GROUP);
     Ok(Unit {
         name: PolicyId::of_object(policy).to_string(),
-        snapshot: update.snapshot,
+        snapshot,
         objects,
         sees_others: !parts.inventory.is_empty(),
         inventory,

@@ -24,6 +24,7 @@ mod flags;
 mod gator;
 mod http2;
 mod lint;
+mod lint_changes;
 mod lint_moves;
 mod migrate;
 mod migrate_chart;
