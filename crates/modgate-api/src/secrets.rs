@@ -1,6 +1,8 @@
 //! Redaction of Secrets: what logs, reports and pages may show of them.
 
-use modgate_value::Value;
+use std::{borrow::Cow, collections::BTreeMap};
+
+use modgate_value::{Value, go::base64::Alphabet};
 
 use crate::meta::GroupVersionKind;
 
@@ -62,6 +64,110 @@ fn hidden(data: &Value, before: Option<&Value>) -> Value {
     }
 }
 
+/// The values of Secrets, to keep them out of what policies read: explanations quote it.
+#[derive(Debug, Default)]
+pub struct SecretValues {
+    /// By their first byte; the longest first.
+    by_first: BTreeMap<u8, Vec<String>>,
+}
+
+/// Shorter values are hidden only where they stand alone: they are parts of ordinary words.
+const MIN_INSIDE: usize = 6;
+/// So many first bytes tell that a text has a value, also one that is cut off.
+const TELLING: usize = 16;
+
+impl SecretValues {
+    /// Adds the values of an object if it is a Secret, or `is_secret` says so: as they are written, decoded,
+    /// and as they stand in JSON.
+    pub fn add(&mut self, object: &Value, is_secret: bool) {
+        if !is_secret && !GroupVersionKind::of_object(object).is_secret() {
+            return;
+        }
+        for member in DATA {
+            let Some(data) = object.get(member) else { continue };
+            for text in data.walk().filter_map(|visit| visit.value.as_str()) {
+                self.add_text(text);
+                let decoded = Alphabet::Standard.decode(text).ok();
+                if let Some(decoded) = decoded.and_then(|bytes| String::from_utf8(bytes).ok()) {
+                    self.add_text(&decoded);
+                }
+            }
+        }
+    }
+
+    fn add_text(&mut self, text: &str) {
+        let in_json = Value::from(text).to_json();
+        let in_json = in_json.trim_matches('"');
+        for text in [text, in_json, text.trim()] {
+            let Some(first) = text.bytes().next() else { continue };
+            let known = self.by_first.entry(first).or_default();
+            if let Err(at) = known.binary_search_by(|it| (text.len(), text).cmp(&(it.len(), it))) {
+                known.insert(at, text.to_owned());
+            }
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_first.is_empty()
+    }
+
+    /// The text without them.
+    pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.is_empty() {
+            return text.into();
+        }
+        let mut out = String::new();
+        let (mut kept, mut at) = (0, 0);
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            let before = text.get(..at).and_then(|before| before.chars().next_back());
+            let step = rest.chars().next().map_or(1, char::len_utf8);
+            match self.found(before, rest) {
+                0 => at += step,
+                found => {
+                    out.push_str(text.get(kept..at).unwrap_or_default());
+                    out.push_str(HIDDEN);
+                    at += found;
+                    kept = at;
+                }
+            }
+        }
+        if kept == 0 {
+            return text.into();
+        }
+        out.push_str(text.get(kept..).unwrap_or_default());
+        out.into()
+    }
+
+    /// The document with the texts in it without them.
+    pub fn hide_in(&self, value: &Value) -> Value {
+        if self.is_empty() {
+            return value.clone();
+        }
+        value.map_scalars(|scalar| match self.hide(scalar.as_str()?) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(hidden) => Some(hidden.into()),
+        })
+    }
+
+    /// The bytes of the longest beginning of a value with which a text begins; 0 if it has none.
+    fn found(&self, before: Option<char>, text: &str) -> usize {
+        let candidates = text.bytes().next().and_then(|first| self.by_first.get(&first));
+        let lengths = candidates.into_iter().flatten().map(|value| {
+            let pairs = value.chars().zip(text.chars());
+            let same: usize =
+                pairs.take_while(|(a, b)| a == b).map(|(each, _)| each.len_utf8()).sum();
+            let is_whole = same == value.len();
+            let after = text.get(same..).and_then(|rest| rest.chars().next());
+            let in_word = |next: Option<char>| next.is_some_and(char::is_alphanumeric);
+            let stands_alone = !in_word(before) && !in_word(after);
+            let tells = same >= TELLING || is_whole && (same >= MIN_INSIDE || stands_alone);
+            if tells { same } else { 0 }
+        });
+        lengths.max().unwrap_or(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,5 +215,35 @@ mod tests {
         let expected = r#"{"data": {"a": "(hidden)", "b": "(hidden, changed)",
             "c": "(hidden, changed)"}, "stringData": {"d": "(hidden, changed)"}}"#;
         assert_eq!(after, parsed(expected));
+    }
+
+    #[test]
+    fn values_are_hidden_in_texts() {
+        let mut values = SecretValues::default();
+        values.add(
+            &parsed(
+                r#"{"apiVersion": "v1", "kind": "Secret",
+                    "data": {"a": "c3VwZXJzZWNyZXQtcGFzc3dvcmQ=", "pin": "NDI="},
+                    "stringData": {"q": "one \"two\" three and four"}}"#,
+            ),
+            false,
+        );
+        values.add(&parsed(r#"{"kind": "ConfigMap", "data": {"a": "not-secret"}}"#), false);
+        for (text, expected) in [
+            ("x c3VwZXJzZWNyZXQtcGFzc3dvcmQ= y", "x (hidden) y"),
+            ("xsupersecret-passwordy", "x(hidden)y"),
+            ("supersecret-passw\u{2026}", "(hidden)\u{2026}"),
+            ("super", "super"),
+            ("pin 42, not 421", "pin (hidden), not 421"),
+            (r#"{"q":"one \"two\" three and four"}"#, r#"{"q":"(hidden)"}"#),
+            (r#"one "two" three and four"#, "(hidden)"),
+            ("not-secret", "not-secret"),
+        ] {
+            assert_eq!(values.hide(text), expected, "{text}");
+        }
+        let document = parsed(r#"{"supersecret-password": ["supersecret-password", 42]}"#);
+        let expected = parsed(r#"{"supersecret-password": ["(hidden)", 42]}"#);
+        assert_eq!(values.hide_in(&document), expected, "names stay");
+        assert_eq!(SecretValues::default().hide("a"), "a");
     }
 }

@@ -11,7 +11,7 @@ use modgate_engine::{
     constraint::Arena,
     cost::Meter,
     explain::{Outcome, RuleTrace},
-    jsonpatch,
+    jsonpatch::PatchOperation,
     mutation::MutatorOutcome,
 };
 use modgate_value::{Budget, Object, Str, Value};
@@ -78,14 +78,16 @@ pub(crate) fn modrules(
             let mut trace = Trace::default();
             decide(policies, &review, stages, (host, shard), &mut trace);
             let rules = trace.modrules.iter().filter(|rule| !asked.contains(&rule.policy));
-            result.found.extend(rules.filter_map(of_rule));
+            let found = rules.filter_map(|rule| of_rule(rule, review.is_secret()));
+            result.found.extend(found);
         }
         asked.extend(snapshot.modrules_for(operation).cloned());
     }
     result
 }
 
-fn of_rule(rule: &RuleTrace) -> Option<UnitViolation> {
+/// What a rule would do. Of a change of a Secret only operation and path are kept.
+fn of_rule(rule: &RuleTrace, is_secret: bool) -> Option<UnitViolation> {
     let PolicyId { namespace, name, .. } = &rule.policy;
     let policy = || Arc::new(modrule_policy(namespace, name));
     match &rule.outcome {
@@ -114,7 +116,8 @@ fn of_rule(rule: &RuleTrace) -> Option<UnitViolation> {
                         ("op", change.op.as_str().into()),
                         ("path", change.path.as_str().into()),
                     ];
-                    members.extend(change.value.clone().map(|value| ("value", value)));
+                    let value = change.value.clone().filter(|_| !is_secret);
+                    members.extend(value.map(|value| ("value", value)));
                     members.into_iter().collect::<Value>()
                 })
                 .collect();
@@ -150,7 +153,12 @@ pub(crate) fn mutators(
     let paths: Vec<String> =
         decision.patch.iter().map(|operation| operation.path.to_string()).collect();
     let message = message::cut(&format!("would change {}", paths.join(", ")));
-    let details: Value = [("patch", jsonpatch::to_value(&decision.patch))].into_iter().collect();
+    let is_secret = review.is_secret();
+    let patch = decision.patch.iter().map(|operation| match is_secret {
+        true => PatchOperation { value: None, ..operation.clone() }.to_value(),
+        false => operation.to_value(),
+    });
+    let details: Value = [("patch", patch.collect::<Value>())].into_iter().collect();
     let mut trace = Trace::default();
     decide(policies, &review, stages, (host, shard), &mut trace);
     let mut changing: Vec<PolicyId> = trace

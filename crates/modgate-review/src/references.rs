@@ -100,6 +100,11 @@ impl References {
         self.params.knows(kind)
     }
 
+    /// The objects that bindings of the cluster's own policies may pass.
+    pub fn params(&self) -> impl Iterator<Item = &Value> {
+        self.params.objects()
+    }
+
     /// The objects of kind `Namespace` or `Node`; none of other kinds.
     pub fn of_kind(&self, kind: &str) -> impl Iterator<Item = &Value> {
         let kept = match kind {

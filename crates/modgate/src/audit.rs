@@ -121,7 +121,7 @@ fn documents(
 /// The page of an audit.
 fn html(found: &Found, args: &AuditCommandArgs, store: &PolicyStore) -> Result<String> {
     let mut page = page::new("audit", &args.policies, store, report::value(found, args, &[]));
-    let mut subjects = page::Subjects::default();
+    let mut subjects = page::Subjects::new(inputs::secrets_of(&found.policy_set));
     let mut arena = Arena::new();
     for (subject, object) in &found.objects {
         let shown = page::Subject {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{self, Write},
+    io::Write,
     path::Path,
 };
 
@@ -13,7 +13,10 @@ use modgate_engine::{
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
 };
 use modgate_policies::manifest;
-use modgate_review::explain::{Shown, explained, is_named, is_satisfied, set_columns};
+use modgate_review::{
+    decision::document,
+    explain::{Shown, explained, is_named, is_satisfied, set_columns},
+};
 use modgate_value::{
     Value,
     diag::{Diagnostic, Source},
@@ -25,8 +28,7 @@ use crate::{
     constraints,
     decision::{decide, headline, not_evaluated, note_defaults, reason},
     exit::Exit,
-    inputs,
-    outputs::print_json,
+    inputs::{self, Hiding},
     plan, playground,
     terminal::{Terminal, Tone, printable, shorten},
 };
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
         terminal.diagnostic(&problem);
         exit = Exit::BadInput;
     }
-    let mut out = io::stdout().lock();
+    let mut out = Hiding::new(inputs.secrets());
     let mut results = Vec::new();
     let mut arena = Arena::new();
     let mut templates = BTreeMap::new();
@@ -112,9 +114,9 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
         }
     }
     if args.output == TextOrJson::Json {
-        print_json(&mut out, &results.into())?;
+        out.print(&results.into(), document)?;
     }
-    out.flush()?;
+    out.finish()?;
     Ok(exit)
 }
 

@@ -2,12 +2,15 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::{Result, ensure};
-use modgate_engine::{Change, EngineConfig, OnError, Problem, Snapshot, lint::Definitions};
+use modgate_engine::{
+    Change, EngineConfig, OnError, Problem, Snapshot, api::secrets::SecretValues, lint::Definitions,
+};
 use modgate_policies::{
     PolicyFiles, PolicySet, PolicyStore,
     manifest::{self, Manifest},
@@ -18,7 +21,10 @@ use modgate_review::{
     notes,
     subject::{self, Assumed, Subject, as_stored},
 };
-use modgate_value::diag::{Diagnostic, Severity, Source, Span};
+use modgate_value::{
+    Value,
+    diag::{Diagnostic, Severity, Source, Span},
+};
 
 use crate::{
     args::{PathArgs, PolicyArgs, SubjectArgs},
@@ -34,6 +40,64 @@ pub(crate) struct Inputs {
     pub(crate) subjects: VecDeque<Subject>,
     /// Whether an object could not be read, hence is missing from `subjects`.
     pub(crate) incomplete: bool,
+}
+
+impl Inputs {
+    /// The values of all Secrets that policies can read: of the reviewed objects, of the inventory, and of
+    /// parameters.
+    pub(crate) fn secrets(&self) -> SecretValues {
+        let mut values = secrets_of(&self.policy_set);
+        for subject in &self.subjects {
+            let request = subject.review.request();
+            for object in request.object.iter().chain(&request.old_object) {
+                values.add(object, subject.review.is_secret());
+            }
+        }
+        values
+    }
+}
+
+/// The values of the Secrets that policies can read beside the object under review.
+pub(crate) fn secrets_of(policy_set: &PolicySet) -> SecretValues {
+    let mut values = SecretValues::default();
+    policy_set.inventory.objects().for_each(|synced| values.add(synced.object, false));
+    policy_set.objects.references().params().for_each(|it| values.add(it, false));
+    values
+}
+
+/// Standard output without the values of Secrets. Text appears at the end of [`finish`](Self::finish).
+pub(crate) struct Hiding {
+    text: Vec<u8>,
+    secrets: SecretValues,
+}
+
+impl Hiding {
+    pub(crate) fn new(secrets: SecretValues) -> Self {
+        Self { text: Vec::new(), secrets }
+    }
+
+    /// Prints a document, in which everything but text stays as it is.
+    pub(crate) fn print(&self, value: &Value, print: impl FnOnce(&Value) -> String) -> Result<()> {
+        let text = print(&self.secrets.hide_in(value));
+        Ok(io::stdout().lock().write_all(text.as_bytes())?)
+    }
+
+    pub(crate) fn finish(self) -> Result<()> {
+        let text = String::from_utf8_lossy(&self.text);
+        let mut out = io::stdout().lock();
+        out.write_all(self.secrets.hide(&text).as_bytes())?;
+        Ok(out.flush()?)
+    }
+}
+
+impl Write for Hiding {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads policies and objects; `None` when a policy does not load, for then nothing can be said

@@ -7,7 +7,7 @@ use modgate_engine::{
     Evaluation, Plan, PolicyId, PolicySource, Review, Stages, Trace,
     api::{
         meta::{GroupVersionKind, Operation},
-        secrets,
+        secrets::{self, SecretValues},
     },
     constraint::{Arena, ConstraintOutcome},
     explain::Outcome,
@@ -93,8 +93,9 @@ pub(crate) struct Subject<'s> {
 }
 
 /// The objects of a page, as far as they fit.
-#[derive(Default)]
 pub(crate) struct Subjects {
+    /// The values of Secrets that policies read: they stand in no explanation.
+    secrets: SecretValues,
     shown: Vec<Value>,
     explained: usize,
     explanation_bytes: usize,
@@ -105,6 +106,18 @@ pub(crate) struct Subjects {
 }
 
 impl Subjects {
+    pub(crate) fn new(secrets: SecretValues) -> Self {
+        Self {
+            secrets,
+            shown: Vec::new(),
+            explained: 0,
+            explanation_bytes: 0,
+            bytes: 0,
+            missing: 0,
+            unexplained: 0,
+        }
+    }
+
     /// Adds an object; `explain` is called while there is room for an explanation.
     pub(crate) fn add(
         &mut self,
@@ -137,7 +150,7 @@ impl Subjects {
         if is_secret || is_full {
             self.unexplained += 1;
         } else {
-            let explanation = explain()?;
+            let explanation = self.secrets.hide_in(&explain()?);
             self.explained += 1;
             self.explanation_bytes += explanation.to_json().len();
             members.push(("explanation", explanation));

@@ -1,6 +1,6 @@
 //! `modgate plan`: what would run for an object, in which order, and what decides it.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
@@ -11,7 +11,7 @@ use modgate_engine::{
     explain::{Outcome, RuleTrace},
     mutation::{MutatorOutcome, MutatorTrace, Note, What},
 };
-use modgate_review::subject::Subject;
+use modgate_review::{decision::document, subject::Subject};
 use modgate_value::{Value, yaml};
 
 use crate::{
@@ -19,8 +19,7 @@ use crate::{
     constraints,
     decision::decide,
     exit::Exit,
-    inputs,
-    outputs::print_json,
+    inputs::{self, Hiding},
     terminal::{Terminal, Tone, printable, shorten},
 };
 
@@ -75,7 +74,7 @@ pub(crate) fn run(args: &PlanArgs, terminal: &Terminal) -> Result<Exit> {
         return Ok(Exit::BadInput);
     };
     let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };
-    let mut out = io::stdout().lock();
+    let mut out = Hiding::new(inputs.secrets());
     let mut plans = Vec::new();
     let mut arena = Arena::new();
     for (index, subject) in inputs.subjects.iter().enumerate() {
@@ -99,10 +98,10 @@ pub(crate) fn run(args: &PlanArgs, terminal: &Terminal) -> Result<Exit> {
     }
     match args.output {
         PlanOutput::Text => {}
-        PlanOutput::Json => print_json(&mut out, &plans.into())?,
-        PlanOutput::Yaml => write!(out, "{}", yaml::write(&plans.into()))?,
+        PlanOutput::Json => out.print(&plans.into(), document)?,
+        PlanOutput::Yaml => out.print(&plans.into(), yaml::write)?,
     }
-    out.flush()?;
+    out.finish()?;
     Ok(exit)
 }
 

@@ -7,6 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 use modgate_engine::{
     Decision, NoopObserver, Plan, Snapshot, Trace,
+    api::secrets::SecretValues,
     constraint::{Arena, Violation},
     jsonpatch,
 };
@@ -50,7 +51,8 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     let mut counts = Counts::default();
     let mut arena = Arena::new();
     let is_wanted = |format| args.output.iter().any(|output| output.format == format);
-    let mut page = is_wanted(ReviewOutput::Html).then(ReviewPage::default);
+    let secrets = inputs.secrets();
+    let mut page = is_wanted(ReviewOutput::Html).then(|| ReviewPage::new(inputs.secrets()));
     for subject in &inputs.subjects {
         let policies = &inputs.policy_set;
         let decision = match &mut page {
@@ -86,7 +88,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
             }
         }
         if is_wanted(ReviewOutput::Json) {
-            results.push(result(subject, &decision, snapshot));
+            results.push(without_secrets(result(subject, &decision, snapshot), &secrets));
         }
     }
     results.extend(about_policies(&report));
@@ -103,6 +105,19 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
         terminal.note(counts.summary(snapshot.policies().count()));
     }
     Ok(findings::exit(&report, &args.report, terminal))
+}
+
+/// A result without the values of Secrets, but for messages, which policies wrote for everybody.
+fn without_secrets(result: Value, secrets: &SecretValues) -> Value {
+    let Some(mut members) = result.as_object().cloned().filter(|_| !secrets.is_empty()) else {
+        return result;
+    };
+    for name in ["object", "patch", "failures"] {
+        if let Some(member) = members.get(name).map(|member| secrets.hide_in(member)) {
+            members.insert(name, member);
+        }
+    }
+    members.into()
 }
 
 /// Writes the JSON list of a review, results and findings about policies.
@@ -165,13 +180,16 @@ fn in_words(
 }
 
 /// The page of a review: the decision about every object, the changes, and why.
-#[derive(Default)]
 struct ReviewPage {
     results: Vec<Value>,
     subjects: page::Subjects,
 }
 
 impl ReviewPage {
+    fn new(secrets: SecretValues) -> Self {
+        Self { results: Vec::new(), subjects: page::Subjects::new(secrets) }
+    }
+
     fn add(
         &mut self,
         subject: &Subject,

@@ -67,6 +67,11 @@ impl ParamObjects {
         self.0.insert(place.map(Str::from).into(), object.clone());
     }
 
+    /// All objects.
+    pub fn objects(&self) -> impl Iterator<Item = &Value> {
+        self.0.values()
+    }
+
     fn of(&self, kind: &ParamKind) -> impl Iterator<Item = (&Place, &Value)> {
         let ParamKind { api_version, kind } = kind.clone();
         let from = (api_version.clone(), kind.clone(), Str::default(), Str::default());

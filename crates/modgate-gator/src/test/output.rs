@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
-use modgate_api::meta::ObjectExt as _;
-use modgate_api::templates;
+use modgate_api::{
+    meta::{GroupVersionKind, ObjectExt as _},
+    secrets::{self, SecretValues},
+    templates,
+};
 use modgate_value::{Object, Value, gofmt};
 
 use super::{TestResult, Tested};
@@ -160,12 +163,20 @@ fn scoped(result: &TestResult<'_>) -> Vec<Node> {
     actions.map(|action| Node::text(action.as_str())).collect()
 }
 
+/// The violating object, without the values of a Secret.
+fn object(result: &TestResult<'_>) -> Node {
+    let object = &result.resource.object;
+    Node::Value(match GroupVersionKind::of_object(object).is_secret() {
+        true => secrets::shown(object, true),
+        false => object.clone(),
+    })
+}
+
 fn trace(result: &TestResult<'_>) -> Node {
-    result
-        .outcome
-        .trace
-        .as_ref()
-        .map_or(Node::Value(Value::Null), |trace| Node::text(trace.as_str()))
+    let mut values = SecretValues::default();
+    values.add(&result.resource.object, false);
+    let trace = result.outcome.trace.as_ref();
+    trace.map_or(Node::Value(Value::Null), |trace| Node::text(&*values.hide(trace)))
 }
 
 fn json(result: &TestResult<'_>, policies: &Policies) -> Node {
@@ -183,7 +194,7 @@ fn json(result: &TestResult<'_>, policies: &Policies) -> Node {
     if !scoped.is_empty() {
         members.push(("scopedActions".into(), Node::List(scoped)));
     }
-    members.push(("violatingObject".into(), Node::Value(result.resource.object.clone())));
+    members.push(("violatingObject".into(), object(result)));
     members.push(("trace".into(), trace(result)));
     Node::Map(members)
 }
@@ -203,7 +214,7 @@ fn yaml(result: &TestResult<'_>, policies: &Policies) -> Node {
                 ("scopedenforcementactions", Node::List(scoped(result))),
             ]),
         ),
-        ("violatingObject", Node::Value(result.resource.object.clone())),
+        ("violatingObject", object(result)),
         ("trace", trace(result)),
     ])
 }

@@ -38,6 +38,7 @@ mod reports;
 mod requests;
 mod review_findings;
 mod reviewed;
+mod secrets;
 mod serve;
 mod served;
 mod shadow;
