@@ -279,30 +279,17 @@ impl CompiledPolicy {
     ///
     /// Everything that is wrong with it.
     pub fn compile(object: &Value) -> Result<Self, PolicyError> {
-        Self::compile_as_is(object).and_then(strict)
+        Self::compile_as_is(object, false).and_then(strict)
     }
 
     /// As [`compile`](Self::compile), and what is wrong with it does not keep it from being used: an
-    /// expression that does not compile is an error where it is evaluated.
+    /// expression that does not compile is an error where it is evaluated. An `observed` policy counts what
+    /// evaluations reach ([`coverage`](Self::coverage)).
     ///
     /// # Errors
     ///
     /// When a member has the wrong type.
-    pub fn compile_as_is(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
-        Self::compile_with(object, false)
-    }
-
-    /// As [`compile_as_is`](Self::compile_as_is), and the policy counts what evaluations reach
-    /// ([`coverage`](Self::coverage)).
-    ///
-    /// # Errors
-    ///
-    /// When a member has the wrong type.
-    pub fn compile_observed(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
-        Self::compile_with(object, true)
-    }
-
-    fn compile_with(
+    pub fn compile_as_is(
         object: &Value,
         observed: bool,
     ) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
@@ -354,30 +341,17 @@ impl CompiledMutatingPolicy {
     ///
     /// Everything that is wrong with it.
     pub fn compile(object: &Value) -> Result<Self, PolicyError> {
-        Self::compile_as_is(object).and_then(strict)
+        Self::compile_as_is(object, false).and_then(strict)
     }
 
     /// As [`compile`](Self::compile), and what is wrong with it does not keep it from being used: an
-    /// expression that does not compile is an error where it is evaluated.
+    /// expression that does not compile is an error where it is evaluated. An `observed` policy counts what
+    /// evaluations reach ([`coverage`](Self::coverage)).
     ///
     /// # Errors
     ///
     /// When a member has the wrong type.
-    pub fn compile_as_is(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
-        Self::compile_with(object, false)
-    }
-
-    /// As [`compile_as_is`](Self::compile_as_is), and the policy counts what evaluations reach
-    /// ([`coverage`](Self::coverage)).
-    ///
-    /// # Errors
-    ///
-    /// When a member has the wrong type.
-    pub fn compile_observed(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
-        Self::compile_with(object, true)
-    }
-
-    fn compile_with(
+    pub fn compile_as_is(
         object: &Value,
         observed: bool,
     ) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {

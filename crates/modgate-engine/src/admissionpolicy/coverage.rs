@@ -8,7 +8,7 @@ use crate::coverage::{Coverage, Hits, PlaceKind};
 
 impl CompiledPolicy {
     /// The places of its expressions and messages, with what evaluations reached; empty unless it
-    /// was [compiled for it](Self::compile_observed).
+    /// was [compiled for it](Self::compile_as_is).
     pub fn coverage(&self) -> Coverage {
         let mut coverage = self.base.coverage();
         for (index, validation) in self.validations.iter().enumerate() {

@@ -291,10 +291,7 @@ impl Policies {
     ) -> Result<(PolicySet, Vec<PolicyProblem>), String> {
         let mut set = PolicySet::new();
         let problems = if self.mutates {
-            let policy = match observed {
-                true => CompiledMutatingPolicy::compile_observed(policy),
-                false => CompiledMutatingPolicy::compile_as_is(policy),
-            };
+            let policy = CompiledMutatingPolicy::compile_as_is(policy, observed);
             let (policy, mut problems) = policy.map_err(|it| it.to_string())?;
             let (binding, found) =
                 CompiledBinding::compile_mutating_as_is(binding).map_err(|it| it.to_string())?;
@@ -303,10 +300,7 @@ impl Policies {
             set.add_mutating_binding(binding);
             problems
         } else {
-            let policy = match observed {
-                true => CompiledPolicy::compile_observed(policy),
-                false => CompiledPolicy::compile_as_is(policy),
-            };
+            let policy = CompiledPolicy::compile_as_is(policy, observed);
             let (policy, mut problems) = policy.map_err(|it| it.to_string())?;
             let (binding, found) =
                 CompiledBinding::compile_as_is(binding).map_err(|it| it.to_string())?;
