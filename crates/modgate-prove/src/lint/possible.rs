@@ -334,6 +334,10 @@ fn is_possible(object: &Value, path: &Path) -> bool {
         let source = *last != "volumes" || members.len() == 2;
         return source && needed.iter().filter(has).count() == needed.len();
     }
+    let is_port = matches!(keys.as_slice(), [.., "containers" | "initContainers", "ports"]);
+    if is_port && !members.contains_key("containerPort") {
+        return false;
+    }
     let handlers = ["exec", "grpc", "httpGet", "sleep", "tcpSocket"];
     !HANDLED.contains(last) || handlers.iter().filter(has).count() == 1
 }
