@@ -158,6 +158,13 @@ pub fn unconcerned<'r>(
     ))
 }
 
+/// The note where no policy is about any kind of a cluster, so that none of its objects is read.
+pub fn no_kind(snapshot: &Snapshot) -> String {
+    let policies = snapshot.policies().filter(is_evaluated).count();
+    let (plural, are) = if policies == 1 { ("y", "is") } else { ("ies", "are") };
+    format!("note: 0 of {policies} polic{plural} {are} about a kind that the cluster serves")
+}
+
 /// Whether a policy is evaluated by itself; templates and bindings are parts of others.
 fn is_evaluated(policy: &PolicyId) -> bool {
     match policy.group.as_str() {

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use modgate_audit::{Item, Options, Policies};
 use modgate_cluster::remote::Resource;
 use modgate_gator::progress::Progress;
-use modgate_policies::PolicySet;
+use modgate_policies::{PolicySet, notes};
 
 use super::Found;
 use crate::{
@@ -38,6 +38,9 @@ pub(super) fn audit(
     let policies =
         Policies::new(policy_set.snapshot.clone(), policy_set.inventory.clone(), options);
     let mut wanted = kinds.iter().filter(|kind| policies.concerns(&gvk(kind)));
+    if wanted.clone().next().is_none() {
+        terminal.note(notes::no_kind(&policy_set.snapshot));
+    }
     let progress = Progress::new(None, "objects");
     let mut failed = Vec::new();
     let mut current: Option<(&Resource, String)> = None;

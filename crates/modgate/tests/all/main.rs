@@ -14,6 +14,7 @@
 mod admission_policies;
 mod agreement;
 mod audit;
+mod audit_cluster;
 mod cli;
 mod compare;
 mod constraints;
