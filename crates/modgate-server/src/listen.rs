@@ -241,8 +241,11 @@ impl Served {
             () = self.connection.is_cut_off() => {
                 self.made_room();
                 // Its place is taken, and others may open connections faster than these close.
+                // One with a request makes room only if its body does not come.
                 let closing = self.connections.closing();
-                if closing.is_none() || !self.connection.is_in_use() {
+                let is_between_requests =
+                    self.connection.is_in_use() && !self.connection.has_requests();
+                if closing.is_none() || !is_between_requests {
                     return;
                 }
                 match self.close(connection).await {
