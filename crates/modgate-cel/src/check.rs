@@ -7,7 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use modgate_value::{diag::Span, gotime::Duration, regex::GoRegex};
+use modgate_value::{
+    diag::Span,
+    gotime::Duration,
+    regex::{self, Allowance},
+};
 
 use crate::{
     ast::{Element, Entry, Expr, Field, Kind, Literal},
@@ -23,7 +27,8 @@ use crate::{
     types::{JSON_PATCH, OBJECT, Solution, Type},
 };
 
-/// The names an expression may use, and their types.
+/// The names an expression may use, and their types. The patterns that all expressions of one environment
+/// and its copies spell out share one [`Allowance`].
 #[derive(Debug, Clone, Default)]
 pub struct Env {
     variables: BTreeMap<String, Type>,
@@ -31,6 +36,8 @@ pub struct Env {
     mixes: bool,
     observed: bool,
     release: Release,
+    /// For the patterns that expressions spell out.
+    patterns: Arc<Allowance>,
 }
 
 impl Env {
@@ -51,6 +58,10 @@ impl Env {
     pub fn with_release(mut self, release: Release) -> Self {
         self.release = release;
         self
+    }
+
+    pub(crate) fn patterns(&self) -> &Allowance {
+        &self.patterns
     }
 
     pub(crate) fn release(&self) -> Release {
@@ -545,7 +556,7 @@ impl<'e> Checker<'e> {
                 "timestamp" if self.env.release() == Release::V0_26 => read_any_time(&text).is_ok(),
                 "timestamp" => read_timestamp(&text).is_ok(),
                 "duration" => Duration::parse(&text).is_ok(),
-                "matches" => GoRegex::new(&text).is_ok(),
+                "matches" => regex::check(&text).is_ok(),
                 _ => true,
             };
             if !valid {

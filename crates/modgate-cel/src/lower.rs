@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bumpalo::Bump;
-use modgate_value::{Budget, regex::GoRegex};
+use modgate_value::Budget;
 
 use crate::{
     ast::{Expr, Kind, Literal, Macro},
@@ -282,7 +282,7 @@ impl Lowering<'_> {
         }
         let regex = match (name, args.get(1)) {
             ("matches" | "find" | "findAll", Some(Node::Constant(Owned::String(pattern)))) => {
-                Some(GoRegex::new(pattern).map_err(|error| error.to_string())?)
+                Some(self.env.patterns().compile(pattern).map_err(|error| error.to_string())?)
             }
             _ => None,
         };

@@ -144,7 +144,9 @@ impl Usage {
         took: Duration,
         uptime: impl FnOnce() -> Duration,
     ) {
-        self.conduct.ended(limits, took, || budget.check_time().is_err(), uptime);
+        // What would not fit any more is not begun, so that the time is not always up.
+        let ran_out = || budget.ran_out() || budget.check_time().is_err();
+        self.conduct.ended(limits, took, ran_out, uptime);
     }
 
     /// Whether the policy keeps using up its time, and gets less of it for now.

@@ -4,7 +4,11 @@
 //! [`Kind::Chain`], steps of one path one list. So whatever recurses over a tree (evaluating,
 //! printing, dropping) is bounded by the parser's nesting limit.
 
-use modgate_value::{Str, diag::Span, regex::GoRegex};
+use modgate_value::{
+    Str,
+    diag::Span,
+    regex::{Allowance, GoRegex},
+};
 
 use crate::num;
 
@@ -279,12 +283,11 @@ impl Link {
         }
     }
 
-    /// Compiles a literal pattern to at most `limit` bytes. An invalid one stays an evaluation
-    /// error.
-    pub(crate) fn compile(mut self, limit: usize) -> Self {
-        self.regex = self.pattern().map(|pattern| {
-            GoRegex::with_size_limit(pattern, limit).map_err(|error| error.to_string().into())
-        });
+    /// Compiles a literal pattern. An invalid one stays an evaluation error.
+    pub(crate) fn compile(mut self, patterns: &Allowance) -> Self {
+        self.regex = self
+            .pattern()
+            .map(|pattern| patterns.compile(pattern).map_err(|error| error.to_string().into()));
         self
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use modgate_value::{Budget, Str, Value};
+use modgate_value::{Budget, Str, Value, regex::Allowance};
 
 use crate::{
     EvalError, Lint, List, Observation, ParseError, Requirement, Val, analysis,
@@ -43,7 +43,17 @@ impl Expr {
     ///
     /// When `text` is not an expression, or is too long or too deeply nested.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let root = parse::expression(text)?;
+        Self::parse_within(text, &Allowance::default())
+    }
+
+    /// Parses an expression; the patterns that it spells out are paid from `patterns`. One that is too large
+    /// is an error of the evaluation.
+    ///
+    /// # Errors
+    ///
+    /// As [`Expr::parse`].
+    pub fn parse_within(text: &str, patterns: &Allowance) -> Result<Self, ParseError> {
+        let root = parse::expression(text, patterns)?;
         let plain_path = analysis::plain_path(&root);
         Ok(Self { text: text.into(), root, plain_path })
     }

@@ -390,7 +390,7 @@ pub(crate) fn search(
 ) -> Result<bool, Exhausted> {
     let text = text(left, budget)?;
     budget.spend(1 + text.len() as u64 / 16)?;
-    Ok(regex.is_match(&text) == (op == Binary::Matches))
+    Ok(regex.matches(&text, budget)? == (op == Binary::Matches))
 }
 
 fn order(

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use modgate_value::{diag::Span, gofmt};
+use modgate_value::{diag::Span, gofmt, regex::Allowance};
 
 use crate::{
     ParseError,
@@ -21,13 +21,9 @@ pub(crate) const MAX_NESTING: usize = 64;
 /// How long an expression may be, in bytes.
 pub(crate) const MAX_LENGTH: usize = 64 * 1024;
 
-/// The size limit of the compiled literal regular expressions of one expression: the first gets all of it,
-/// the n-th an n-th, so that their sum stays within a few times this.
-const REGEX_BYTES: usize = 8 << 20;
-
 /// Parses a whole text as an expression.
-pub(crate) fn expression(text: &str) -> Result<Node, ParseError> {
-    Parser::run(text, |parser| {
+pub(crate) fn expression(text: &str, patterns: &Allowance) -> Result<Node, ParseError> {
+    Parser::run(text, patterns, |parser| {
         let node = parser.expression()?;
         parser.end()?;
         Ok(node)
@@ -35,9 +31,9 @@ pub(crate) fn expression(text: &str) -> Result<Node, ParseError> {
 }
 
 /// Parses a whole text as one bare path.
-pub(crate) fn bare_path(text: &str) -> Result<Path, ParseError> {
+pub(crate) fn bare_path(text: &str, patterns: &Allowance) -> Result<Path, ParseError> {
     const HELP: &str = "a patch select is a bare path from `$`; conditions go into `[? …]`";
-    let parsed = Parser::run(text, |parser| {
+    let parsed = Parser::run(text, patterns, |parser| {
         let (path, _) = parser.captured_path()?;
         parser.scan();
         parser.put_back("operator");
@@ -73,7 +69,7 @@ struct Parser<'t> {
     /// else take it.
     put_back: Option<&'static str>,
     depth: usize,
-    regexes: usize,
+    patterns: &'t Allowance,
     /// Whether placeholders are allowed: inside the key of an object literal.
     in_key: bool,
     /// Whether the innermost key has had a placeholder.
@@ -81,7 +77,11 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    fn run<T>(text: &'t str, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Result<T, ParseError> {
+    fn run<T>(
+        text: &'t str,
+        patterns: &'t Allowance,
+        parse: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Result<T, ParseError> {
         if text.len() > MAX_LENGTH {
             let detail = format!("expression is {} bytes long, limit {MAX_LENGTH}", text.len());
             return Err(ParseError {
@@ -96,7 +96,7 @@ impl<'t> Parser<'t> {
             last: Token::Eof,
             put_back: None,
             depth: 0,
-            regexes: 0,
+            patterns,
             in_key: false,
             saw_placeholder: false,
         };
@@ -190,8 +190,7 @@ impl<'t> Parser<'t> {
         while let Some((left, op)) = waiting.pop_if(|(_, op)| op.precedence() >= precedence) {
             let mut link = Link::new(op, right);
             if link.pattern().is_some() {
-                self.regexes += 1;
-                link = link.compile(REGEX_BYTES / self.regexes);
+                link = link.compile(self.patterns);
             }
             right = Node::infix(left, link);
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use modgate_value::{Budget, Str, Value};
+use modgate_value::{Budget, Str, Value, regex::Allowance};
 
 use crate::{
     EvalError, Key, ParseError, Val, analysis,
@@ -35,7 +35,16 @@ impl PatchSelect {
     ///
     /// When `text` does not parse or is anything but one path starting with `$` or `@`.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let path = parse::bare_path(text)?;
+        Self::parse_within(text, &Allowance::default())
+    }
+
+    /// Parses a bare path; see [`Expr::parse_within`](crate::Expr::parse_within).
+    ///
+    /// # Errors
+    ///
+    /// As [`PatchSelect::parse`].
+    pub fn parse_within(text: &str, patterns: &Allowance) -> Result<Self, ParseError> {
+        let path = parse::bare_path(text, patterns)?;
         Ok(Self { text: text.into(), path })
     }
 

@@ -256,13 +256,21 @@ impl<'a> Cx<'a> {
         // Compiling takes time and memory in proportion to the pattern, with a large factor.
         self.spend(pattern.len().saturating_mul(64))?;
         self.allocate(pattern.len().saturating_mul(64))?;
-        let regex =
-            GoRegex::within(pattern, DEFAULT_SIZE_LIMIT, self.budget()).map_err(|failure| {
-                match failure {
-                    Uncompiled::Invalid(error) => Fault::new(error.to_string()),
-                    Uncompiled::Exhausted(exhausted) => exhausted.into(),
+        let left = usize::try_from(self.budget().bytes_left()).unwrap_or(usize::MAX);
+        let limit = DEFAULT_SIZE_LIMIT.min(left);
+        let regex = match GoRegex::within(pattern, limit, self.budget()) {
+            Ok(regex) => regex,
+            Err(Uncompiled::Exhausted(exhausted)) => return Err(exhausted.into()),
+            Err(Uncompiled::Invalid(error)) => {
+                if error.is_too_large() {
+                    // It took as much, and where less is left the budget is what stops it.
+                    self.allocate(DEFAULT_SIZE_LIMIT)?;
                 }
-            })?;
+                return Err(Fault::new(error.to_string()));
+            }
+        };
+        // It is kept until the rendering ends.
+        self.allocate(regex.memory())?;
         self.regexes.insert(pattern.to_owned(), regex.clone());
         Ok(regex)
     }

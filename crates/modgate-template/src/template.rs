@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use modgate_value::regex::Allowance;
+
 use modgate_value::Str;
 
 use crate::{
@@ -27,13 +29,32 @@ impl Template {
         Self::parse_with(name, text, Functions::Sprig)
     }
 
+    /// As [`Template::parse`]; the patterns that it spells out are paid from `patterns`. One for which too little
+    /// is left is compiled by each rendering.
+    ///
+    /// # Errors
+    ///
+    /// As [`Template::parse`].
+    pub fn parse_within(name: &str, text: &str, patterns: &Allowance) -> Result<Self, ParseError> {
+        Self::parsed(name, text, Functions::Sprig, patterns)
+    }
+
     /// Parses `text` with the chosen functions.
     ///
     /// # Errors
     ///
     /// As [`Template::parse`].
     pub fn parse_with(name: &str, text: &str, functions: Functions) -> Result<Self, ParseError> {
-        let parsed = syntax::parse(name, text, functions)?;
+        Self::parsed(name, text, functions, &Allowance::default())
+    }
+
+    fn parsed(
+        name: &str,
+        text: &str,
+        functions: Functions,
+        patterns: &Allowance,
+    ) -> Result<Self, ParseError> {
+        let parsed = syntax::parse(name, text, functions, patterns)?;
         let mut impure: Vec<&'static str> = parsed
             .functions
             .iter()

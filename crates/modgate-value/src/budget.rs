@@ -80,6 +80,7 @@ pub struct Budget<'a> {
     parent: Option<&'a Budget<'a>>,
     /// The steps and bytes that the parent has been charged for.
     settled: Cell<(u64, u64)>,
+    ran_out: Cell<bool>,
 }
 
 impl<'a> Budget<'a> {
@@ -93,6 +94,7 @@ impl<'a> Budget<'a> {
             deadline: clock.now().saturating_add(limits.time),
             parent: None,
             settled: Cell::default(),
+            ran_out: Cell::default(),
         }
     }
 
@@ -124,6 +126,7 @@ impl<'a> Budget<'a> {
             deadline: now.saturating_add(granted.time),
             parent: Some(self),
             settled: Cell::default(),
+            ran_out: Cell::default(),
         }
     }
 
@@ -138,7 +141,7 @@ impl<'a> Budget<'a> {
         let left = self.steps_left.get();
         let Some(rest) = left.checked_sub(steps) else {
             self.steps_left.set(0);
-            return Err(Exhausted::Steps { limit: self.limits.steps });
+            return Err(self.exhausted(Exhausted::Steps { limit: self.limits.steps }));
         };
         self.steps_left.set(rest);
         if left / STEPS_PER_TIME_CHECK == rest / STEPS_PER_TIME_CHECK {
@@ -157,7 +160,7 @@ impl<'a> Budget<'a> {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let Some(rest) = self.bytes_left.get().checked_sub(bytes) else {
             self.bytes_left.set(0);
-            return Err(Exhausted::Bytes { limit: self.limits.bytes });
+            return Err(self.exhausted(Exhausted::Bytes { limit: self.limits.bytes }));
         };
         self.bytes_left.set(rest);
         Ok(())
@@ -176,7 +179,7 @@ impl<'a> Budget<'a> {
     /// [`Exhausted::Time`] when the deadline has passed.
     pub fn check_time(&self) -> Result<(), Exhausted> {
         if self.limits.time != Duration::MAX && self.clock.now() > self.deadline {
-            return Err(Exhausted::Time { limit: self.limits.time });
+            return Err(self.exhausted(Exhausted::Time { limit: self.limits.time }));
         }
         Ok(())
     }
@@ -189,7 +192,7 @@ impl<'a> Budget<'a> {
     pub fn check_time_for(&self, needed: Duration) -> Result<(), Exhausted> {
         let ends = || self.clock.now().saturating_add(needed);
         if self.limits.time != Duration::MAX && ends() > self.deadline {
-            return Err(Exhausted::Time { limit: self.limits.time });
+            return Err(self.exhausted(Exhausted::Time { limit: self.limits.time }));
         }
         Ok(())
     }
@@ -203,6 +206,17 @@ impl<'a> Budget<'a> {
         let more = (spent.0.saturating_sub(settled.0), spent.1.saturating_sub(settled.1));
         parent.steps_left.set(parent.steps_left.get().saturating_sub(more.0));
         parent.bytes_left.set(parent.bytes_left.get().saturating_sub(more.1));
+    }
+
+    /// Whether anything was refused because of it.
+    pub fn ran_out(&self) -> bool {
+        self.ran_out.get()
+    }
+
+    #[cold]
+    fn exhausted(&self, ceiling: Exhausted) -> Exhausted {
+        self.ran_out.set(true);
+        ceiling
     }
 
     /// The time on its clock.

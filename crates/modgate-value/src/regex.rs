@@ -10,17 +10,21 @@
 //! than Go's.
 
 mod compile;
+mod search;
 mod translate;
 mod unicode;
 
 use std::{
     ops::Range,
-    sync::{Arc, LazyLock},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
-use regex_automata::{Input, meta::Regex, util::captures::Captures as Slots};
+use regex_automata::{meta::Regex, util::captures::Captures as Slots};
 
-use self::compile::Failure;
+use self::{compile::Failure, search::Search};
 use crate::{Budget, Exhausted};
 
 /// The largest compiled size of a pattern, in bytes, unless the caller says otherwise.
@@ -57,6 +61,43 @@ pub enum Uncompiled {
     Exhausted(#[from] Exhausted),
 }
 
+/// How many bytes the patterns that a policy spells out may take together.
+pub const POLICY_SIZE_LIMIT: usize = 16 << 20;
+
+/// What is left of the bytes that the patterns of one policy may take together, compiled and while they
+/// match.
+#[derive(Debug)]
+pub struct Allowance(AtomicUsize);
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self(AtomicUsize::new(POLICY_SIZE_LIMIT))
+    }
+}
+
+impl Allowance {
+    /// As [`GoRegex::new`], with what is left as the limit.
+    ///
+    /// # Errors
+    ///
+    /// When Go refuses the pattern, or when it takes more bytes than [`DEFAULT_SIZE_LIMIT`] or than are left.
+    pub fn compile(&self, pattern: &str) -> Result<GoRegex, Error> {
+        let left = self.0.load(Ordering::Relaxed);
+        let compiled = GoRegex::with_size_limit(pattern, left.min(DEFAULT_SIZE_LIMIT));
+        let took = match &compiled {
+            Ok(regex) => regex.memory(),
+            // Nobody tries the next size, and none that is refused costs more than this one.
+            Err(error) if error.is_too_large() => left,
+            Err(_) => pattern.len(),
+        };
+        self.0.store(left.saturating_sub(took), Ordering::Relaxed);
+        match compiled {
+            Ok(regex) if regex.memory() > left => Err(too_large(pattern)),
+            other => other,
+        }
+    }
+}
+
 /// A compiled Go regular expression. Cheap to clone and to share between threads.
 ///
 /// Matching is leftmost-first, as Perl's; places are byte ranges. Methods bear Go's names in their
@@ -64,8 +105,13 @@ pub enum Uncompiled {
 #[derive(Debug, Clone)]
 pub struct GoRegex {
     source: Arc<str>,
+    /// The same in the syntax of the `regex` crate.
+    translated: Arc<str>,
     regex: Regex,
     names: Arc<[String]>,
+    /// About how many transitions the automaton has: the time of a search is at most in proportion to
+    /// these times the bytes of the text.
+    units: usize,
 }
 
 /// The groups of one match as byte ranges; group 0 is the whole match.
@@ -122,12 +168,24 @@ impl GoRegex {
         budget.check_time_for(compile::parse_time(pattern))?;
         let translation = translate::translate(pattern)
             .map_err(|invalid| Error { reason: invalid.code, piece: invalid.piece.to_owned() })?;
-        let regex =
+        let (regex, units) =
             compile::compile(&translation, limit, budget).map_err(|failure| match failure {
                 Failure::Large => Uncompiled::Invalid(too_large(pattern)),
                 Failure::Exhausted(exhausted) => exhausted.into(),
             })?;
-        Ok(Self { source: pattern.into(), regex, names: translation.names.into() })
+        Ok(Self {
+            source: pattern.into(),
+            translated: translation.pattern.into(),
+            regex,
+            names: translation.names.into(),
+            units,
+        })
+    }
+
+    /// The bytes that it takes, with what searches keep.
+    pub fn memory(&self) -> usize {
+        let texts = self.source.len() + self.translated.len();
+        self.regex.memory_usage() + compile::cache_size(self.units) + texts + size_of::<Self>()
     }
 
     /// The pattern as it was given.
@@ -135,43 +193,62 @@ impl GoRegex {
         &self.source
     }
 
-    /// `MatchString`: whether it matches anywhere in `text`.
+    /// `MatchString`: whether it matches anywhere in `text`. For patterns of our own, and texts that are
+    /// short: it takes as long as it takes.
     pub fn is_match(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
 
+    /// As [`GoRegex::is_match`]. Steps are for the caller to charge.
+    ///
+    /// # Errors
+    ///
+    /// When the time of `budget`, or its bytes, do not suffice.
+    pub fn matches(&self, text: &str, budget: &Budget<'_>) -> Result<bool, Exhausted> {
+        Search::new(self, budget).is_match(text)
+    }
+
     /// `FindStringIndex`: the leftmost match.
-    pub fn find(&self, text: &str) -> Option<Range<usize>> {
-        self.regex.find(text).map(|found| found.range())
+    ///
+    /// # Errors
+    ///
+    /// As [`GoRegex::matches`].
+    pub fn find(&self, text: &str, budget: &Budget<'_>) -> Result<Option<Range<usize>>, Exhausted> {
+        Search::new(self, budget).find(text, 0)
     }
 
     /// `FindStringSubmatchIndex`: the leftmost match with its groups.
-    pub fn captures(&self, text: &str) -> Option<Captures> {
-        self.captures_at(text, 0)
-    }
-
-    fn captures_at(&self, text: &str, start: usize) -> Option<Captures> {
-        let mut slots = self.regex.create_captures();
-        self.regex.search_captures(&Input::new(text).range(start..), &mut slots);
-        slots.is_match().then(|| Captures::of(&slots, self.names.len()))
+    ///
+    /// # Errors
+    ///
+    /// As [`GoRegex::matches`].
+    pub fn captures(&self, text: &str, budget: &Budget<'_>) -> Result<Option<Captures>, Exhausted> {
+        Search::new(self, budget).captures(text, 0)
     }
 
     /// `FindAllStringIndex(text, -1)`: the matches from left to right that do not overlap.
     ///
-    /// An empty match right after another match does not count.
-    pub fn find_iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
-        Matches::new(
-            text,
-            |text, at| Some(self.regex.find(Input::new(text).range(at..))?.range()),
-            Range::clone,
-        )
+    /// An empty match right after another match does not count. An error, as of [`GoRegex::matches`], is the
+    /// last item.
+    pub fn find_iter<'a>(
+        &'a self,
+        text: &'a str,
+        budget: &'a Budget<'_>,
+    ) -> impl Iterator<Item = Result<Range<usize>, Exhausted>> + 'a {
+        let mut search = Search::new(self, budget);
+        Matches::new(text, move |text, at| search.find(text, at), Range::clone)
     }
 
     /// `FindAllStringSubmatchIndex(text, -1)`: as [`GoRegex::find_iter`], with the groups.
-    pub fn captures_iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Captures> + 'a {
+    pub fn captures_iter<'a>(
+        &'a self,
+        text: &'a str,
+        budget: &'a Budget<'_>,
+    ) -> impl Iterator<Item = Result<Captures, Exhausted>> + 'a {
+        let mut search = Search::new(self, budget);
         Matches::new(
             text,
-            |text, at| self.captures_at(text, at),
+            move |text, at| search.captures(text, at),
             |captures: &Captures| captures.get(0).unwrap_or_default(),
         )
     }
@@ -229,11 +306,12 @@ impl GoRegex {
         budget: &Budget<'_>,
         mut write: impl FnMut(&Captures, &mut String) -> Result<(), Exhausted>,
     ) -> Result<String, Exhausted> {
+        let mut search = Search::new(self, budget);
         let mut out = String::new();
         let mut copied = 0;
         let mut at = 0;
         while at <= text.len()
-            && let Some(captures) = self.captures_at(text, at)
+            && let Some(captures) = search.captures(text, at)?
             && let Some(found) = captures.get(0)
         {
             // Each match may have looked at all that is left of the text.
@@ -314,7 +392,8 @@ impl GoRegex {
         let mut pieces = Vec::new();
         let mut begin = 0;
         let mut end = 0;
-        for found in self.find_iter(text).take(limit.unwrap_or(usize::MAX)) {
+        for found in self.find_iter(text, budget).take(limit.unwrap_or(usize::MAX)) {
+            let found = found?;
             budget.spend(1 + (text.len() - found.start) as u64 / 512)?;
             budget.allocate(size_of::<&str>())?;
             budget.check_time()?;
@@ -344,6 +423,18 @@ fn too_large(pattern: &str) -> Error {
     Error { reason: translate::LARGE, piece: pattern.to_owned() }
 }
 
+/// Why Go refuses the pattern, without compiling it.
+///
+/// # Errors
+///
+/// When the pattern is not a Go regular expression.
+pub fn check(pattern: &str) -> Result<(), Error> {
+    match translate::translate(pattern) {
+        Ok(_) => Ok(()),
+        Err(invalid) => Err(Error { reason: invalid.code, piece: invalid.piece.to_owned() }),
+    }
+}
+
 /// `regexp.QuoteMeta`: a pattern that matches exactly `text`.
 pub fn quote_meta(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -369,30 +460,37 @@ struct Matches<'t, F, R> {
     text: &'t str,
     at: usize,
     last_end: Option<usize>,
+    failed: bool,
     find: F,
     range: R,
 }
 
 impl<'t, T, F, R> Matches<'t, F, R>
 where
-    F: FnMut(&'t str, usize) -> Option<T>,
+    F: FnMut(&'t str, usize) -> Result<Option<T>, Exhausted>,
     R: Fn(&T) -> Range<usize>,
 {
     fn new(text: &'t str, find: F, range: R) -> Self {
-        Self { text, at: 0, last_end: None, find, range }
+        Self { text, at: 0, last_end: None, failed: false, find, range }
     }
 }
 
 impl<'t, T, F, R> Iterator for Matches<'t, F, R>
 where
-    F: FnMut(&'t str, usize) -> Option<T>,
+    F: FnMut(&'t str, usize) -> Result<Option<T>, Exhausted>,
     R: Fn(&T) -> Range<usize>,
 {
-    type Item = T;
+    type Item = Result<T, Exhausted>;
 
-    fn next(&mut self) -> Option<T> {
-        while self.at <= self.text.len() {
-            let found = (self.find)(self.text, self.at)?;
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.at <= self.text.len() && !self.failed {
+            let found = match (self.find)(self.text, self.at).transpose()? {
+                Ok(found) => found,
+                Err(exhausted) => {
+                    self.failed = true;
+                    return Some(Err(exhausted));
+                }
+            };
             let Range { start, end } = (self.range)(&found);
             // Only an empty match can end where the search began.
             let empty = end == self.at;
@@ -400,7 +498,7 @@ where
             self.at = if empty { next_character(self.text, self.at) } else { end };
             self.last_end = Some(end);
             if accept {
-                return Some(found);
+                return Some(Ok(found));
             }
         }
         None

@@ -1,6 +1,6 @@
 //! Go regular expressions against recordings of Go's `regexp`.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use modgate_value::{
     Budget, Exhausted, Limits, Value,
@@ -8,6 +8,10 @@ use modgate_value::{
     regex::{DEFAULT_SIZE_LIMIT, GoRegex, Uncompiled, quote_meta},
 };
 use proptest::prelude::*;
+
+fn found(regex: &GoRegex, text: &str) -> Option<Range<usize>> {
+    regex.find(text, &Budget::unlimited()).expect("time")
+}
 
 #[test]
 fn matches_as_go() {
@@ -29,7 +33,7 @@ fn matches_as_go() {
         };
         for (text, expected) in strings.iter().zip(expected) {
             let text = text.as_str().expect("text");
-            let found = match regex.find(text) {
+            let found = match found(regex, text) {
                 Some(range) => format!("[{},{}]", range.start, range.end),
                 None => "null".to_owned(),
             };
@@ -86,10 +90,10 @@ fn what_is_too_large_or_deep_is_refused() {
 #[test]
 fn submatches_and_repeated_groups() {
     let regex = GoRegex::new(r"(?P<key>\w+)=(\w+)?(z){0}").expect("regex");
-    let captures = regex.captures("x a= b").expect("match");
+    let captures = regex.captures("x a= b", &Budget::unlimited()).expect("time").expect("match");
     assert_eq!(captures.groups(), [Some(2..4), Some(2..3), None, None]);
     assert_eq!(regex.group_names(), ["", "key", "", ""]);
-    assert_eq!(regex.captures_iter("a=1 b=2").count(), 2);
+    assert_eq!(regex.captures_iter("a=1 b=2", &Budget::unlimited()).count(), 2);
 }
 
 #[test]
@@ -142,7 +146,8 @@ fn splits_as_go() {
 fn quoted_text_matches_itself() {
     let text = r"a.b*c[d](e){f}^$|\+?-é";
     assert_eq!(quote_meta(text), r"a\.b\*c\[d\]\(e\)\{f\}\^\$\|\\\+\?-é");
-    assert_eq!(GoRegex::new(&quote_meta(text)).expect("quoted").find(text), Some(0..text.len()));
+    let regex = GoRegex::new(&quote_meta(text)).expect("quoted");
+    assert_eq!(found(&regex, text), Some(0..text.len()));
 }
 
 /// Pieces that patterns are made of, sound and otherwise.
@@ -222,7 +227,7 @@ proptest! {
             Err(error) => prop_assert!(error.reason != "expression too large", "{pattern:?}"),
             Ok(regex) => {
                 for text in ["", "ab\nk1é", "K \u{17f}", "a.b{,3}"] {
-                    prop_assert_eq!(regex.is_match(text), regex.find(text).is_some());
+                    prop_assert_eq!(regex.is_match(text), found(&regex, text).is_some());
                     let rejoined = regex.replace_all(text, "$0");
                     prop_assert_eq!(&rejoined, text, "{:?}", pattern);
                 }
@@ -238,7 +243,13 @@ fn many_groups_are_bounded() {
     for count in [1, 50, 500] {
         let regex = groups(count).expect("few groups");
         assert!(regex.is_match(&"x".repeat(30_000)));
-        assert_eq!(regex.captures(&"x".repeat(count)).and_then(|all| all.get(0)), Some(0..count));
+        assert_eq!(
+            regex
+                .captures(&"x".repeat(count), &Budget::unlimited())
+                .expect("time")
+                .and_then(|all| all.get(0)),
+            Some(0..count)
+        );
     }
     for count in [15_000, 25_000, 60_000] {
         assert_eq!(groups(count).expect_err("too many").reason, "expression too large");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use modgate_value::{DecodeError, Number, Object, Str, Value, regex::GoRegex};
+use modgate_value::{DecodeError, Number, Object, Str, Value, regex::Allowance};
 
 use super::{Additional, Items, MAX_SCHEMA_DEPTH, Pattern, Rule, Schema, Unsupported, path::Path};
 
@@ -14,7 +14,7 @@ impl Schema {
     ///
     /// When a keyword has the wrong type, or the schema nests deeper than [`MAX_SCHEMA_DEPTH`].
     pub fn from_value(value: &Value, path: &str) -> Result<Self, DecodeError> {
-        schema(value, &Path::Root(path), 0)
+        schema(value, &Path::Root(path), (0, &Allowance::default()))
     }
 }
 
@@ -22,7 +22,12 @@ fn error(path: &Path<'_>, message: impl Into<String>) -> DecodeError {
     DecodeError { path: path.to_string(), message: message.into() }
 }
 
-fn schema(value: &Value, path: &Path<'_>, depth: usize) -> Result<Schema, DecodeError> {
+/// What its patterns are paid from stands beside its depth.
+fn schema(
+    value: &Value,
+    path: &Path<'_>,
+    (depth, patterns): (usize, &Allowance),
+) -> Result<Schema, DecodeError> {
     if depth >= MAX_SCHEMA_DEPTH {
         let message = format!("the schema nests deeper than {MAX_SCHEMA_DEPTH} levels");
         return Err(error(path, message));
@@ -30,7 +35,7 @@ fn schema(value: &Value, path: &Path<'_>, depth: usize) -> Result<Schema, Decode
     let Some(object) = value.as_object() else {
         return Err(error(path, format!("expected a schema, got a {}", value.type_name())));
     };
-    let reader = Reader { object, path, depth };
+    let reader = Reader { object, path, depth, patterns };
     let pattern = reader.text("pattern")?;
     let has_members = |key| object.get(key).is_some_and(|value| !is_empty(value));
     Ok(Schema {
@@ -48,7 +53,7 @@ fn schema(value: &Value, path: &Path<'_>, depth: usize) -> Result<Schema, Decode
         max_length: reader.count("maxLength")?,
         min_length: reader.count("minLength")?,
         pattern: (!pattern.is_empty())
-            .then(|| Pattern { regex: GoRegex::new(&pattern), text: pattern }),
+            .then(|| Pattern { regex: patterns.compile(&pattern), text: pattern }),
         max_items: reader.count("maxItems")?,
         min_items: reader.count("minItems")?,
         unique_items: reader.flag("uniqueItems")?.unwrap_or_default(),
@@ -97,6 +102,7 @@ struct Reader<'a> {
     object: &'a Object,
     path: &'a Path<'a>,
     depth: usize,
+    patterns: &'a Allowance,
 }
 
 impl<'a> Reader<'a> {
@@ -158,13 +164,19 @@ impl<'a> Reader<'a> {
 
     fn one(&self, key: &str) -> Result<Option<Box<Schema>>, DecodeError> {
         let Some(value) = self.given(key) else { return Ok(None) };
-        schema(value, &self.path.child(key), self.depth + 1).map(Box::new).map(Some)
+        schema(value, &self.path.child(key), (self.depth + 1, self.patterns))
+            .map(Box::new)
+            .map(Some)
     }
 
     fn schemas(&self, key: &str) -> Result<Vec<Schema>, DecodeError> {
         let list = self.path.child(key);
         let values = self.list(key)?.iter().enumerate();
-        values.map(|(index, value)| schema(value, &list.index(index), self.depth + 1)).collect()
+        values
+            .map(|(index, value)| {
+                schema(value, &list.index(index), (self.depth + 1, self.patterns))
+            })
+            .collect()
     }
 
     fn items(&self) -> Result<Option<Items>, DecodeError> {
@@ -187,7 +199,7 @@ impl<'a> Reader<'a> {
                 let decoded = if value.is_null() {
                     Schema::default()
                 } else {
-                    schema(value, &path, self.depth + 1)?
+                    schema(value, &path, (self.depth + 1, self.patterns))?
                 };
                 Ok((name.clone(), Arc::new(decoded)))
             })
@@ -212,7 +224,8 @@ impl<'a> Reader<'a> {
                     let message = format!("expected a rule, got a {}", value.type_name());
                     return Err(error(&path, message));
                 };
-                let reader = Reader { object, path: &path, depth: self.depth };
+                let reader =
+                    Reader { object, path: &path, depth: self.depth, patterns: self.patterns };
                 Ok(Rule {
                     rule: reader.text("rule")?,
                     message: reader.text("message")?,

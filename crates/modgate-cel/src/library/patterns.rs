@@ -1,6 +1,11 @@
 //! Regular expressions.
 
-use modgate_value::regex::{GoRegex, Uncompiled};
+use std::ops::Range;
+
+use modgate_value::{
+    Exhausted,
+    regex::{GoRegex, Uncompiled},
+};
 
 use super::Table;
 use crate::{
@@ -62,13 +67,13 @@ pub(crate) fn with_pattern<'a>(
     heap.budget.spend(text.len() as u64 / 4)?;
     let found = |range| Val::String(text.get(range).unwrap_or_default());
     match (name, args) {
-        ("matches", _) => Ok(Val::Bool(regex.is_match(text))),
-        ("find", _) => Ok(regex.find(text).map_or(Val::String(""), found)),
-        (_, [_, _]) => all(heap, regex.find_iter(text).map(found)),
+        ("matches", _) => Ok(Val::Bool(regex.matches(text, heap.budget)?)),
+        ("find", _) => Ok(regex.find(text, heap.budget)?.map_or(Val::String(""), found)),
+        (_, [_, _]) => all(heap, regex.find_iter(text, heap.budget), found),
         (_, [_, _, most]) => {
             let Val::Int(most) = loose(*most) else { return Err(EvalError::NoOverload) };
             let most = usize::try_from(most).unwrap_or(usize::MAX);
-            all(heap, regex.find_iter(text).map(found).take(most))
+            all(heap, regex.find_iter(text, heap.budget).take(most), found)
         }
         _ => Err(EvalError::NoOverload),
     }
@@ -84,11 +89,15 @@ pub(crate) fn loose(value: Val<'_>) -> Val<'_> {
     }
 }
 
-fn all<'a>(heap: Heap<'a>, found: impl Iterator<Item = Val<'a>>) -> Result<Val<'a>> {
+fn all<'a>(
+    heap: Heap<'a>,
+    found: impl Iterator<Item = std::result::Result<Range<usize>, Exhausted>>,
+    text: impl Fn(Range<usize>) -> Val<'a>,
+) -> Result<Val<'a>> {
     let mut items = Vec::new();
-    for item in found {
+    for range in found {
         heap.budget.spend(1)?;
-        heap.push(&mut items, item)?;
+        heap.push(&mut items, text(range?))?;
     }
     heap.list(&items)
 }

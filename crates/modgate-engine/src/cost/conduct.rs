@@ -1,6 +1,6 @@
 //! Policies that keep using up their time.
 //!
-//! A policy whose evaluations run out of time again and again takes the time of all others. It is
+//! A policy whose evaluations take long and then run out of time, steps or bytes again and again takes the time of all others. It is
 //! demoted: for a while its evaluations get a small share of their time, after which they end
 //! undecided, as any evaluation that runs out of time. Then one evaluation with all of the time is
 //! a trial: if it runs out again, the policy is demoted at once, and for twice as long.
@@ -15,7 +15,7 @@ use std::{
 
 use modgate_value::Limits;
 
-/// So many evaluations that run out of time within [`WINDOW`] demote a policy.
+/// So many evaluations within [`WINDOW`] that run out of their budget, late, demote a policy.
 const STRIKES: u32 = 3;
 const WINDOW: Duration = Duration::from_secs(60);
 /// How long a policy is demoted for the first time; it doubles each time, [`DOUBLINGS`] times.
@@ -67,7 +67,7 @@ impl Conduct {
         limits
     }
 
-    /// An evaluation has taken this time, and `ran_out` says whether that was all it had.
+    /// An evaluation has taken this time, and `ran_out` says whether its budget ended it.
     pub(crate) fn ended(
         &self,
         limits: Limits,

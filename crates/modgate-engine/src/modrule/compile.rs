@@ -11,7 +11,14 @@ use modgate_api::{
 };
 use modgate_select::{Expr, PatchSelect};
 use modgate_template::{Template, preprocess};
-use modgate_value::{Str, Value, diag::Span, gofmt::quote, near, regex::GoRegex, yaml};
+use modgate_value::{
+    Str, Value,
+    diag::Span,
+    gofmt::quote,
+    near,
+    regex::{Allowance, GoRegex},
+    yaml,
+};
 
 use super::{advice, lint, path::PathTemplate, references::Reads};
 use crate::{
@@ -288,28 +295,28 @@ pub(crate) fn compile(
     config: &EngineConfig,
 ) -> Result<(CompiledModRule, Vec<Problem>), Vec<FieldError>> {
     let mut errors = Vec::new();
+    let patterns = Allowance::default();
     check_spec(rule, &mut errors);
     let criteria: Vec<Option<Criterion>> = rule
         .spec
         .criteria
         .iter()
         .enumerate()
-        .map(|(index, item)| criterion(index, item, source, &mut errors))
+        .map(|(index, item)| criterion(index, item, source, (&patterns, &mut errors)))
         .collect();
     let steps: Vec<Option<PatchStep>> = rule
         .spec
         .patch
         .iter()
         .enumerate()
-        .map(|(index, operation)| patch_step(index, operation, source, &mut errors))
+        .map(|(index, operation)| patch_step(index, operation, source, (&patterns, &mut errors)))
         .collect();
-    let message =
-        rule.spec.reject_message.as_ref().and_then(|text| {
-            template("spec.rejectMessage", "rejectMessage", text, text, &mut errors)
-        });
+    let message = rule.spec.reject_message.as_ref().and_then(|text| {
+        template("spec.rejectMessage", "rejectMessage", text, text, (&patterns, &mut errors))
+    });
     let target = rule.spec.target_namespace_regex.as_ref().filter(|regex| !regex.is_empty());
-    let target =
-        target.and_then(|pattern| regex("spec.targetNamespaceRegex", pattern, &mut errors));
+    let target = target
+        .and_then(|pattern| regex("spec.targetNamespaceRegex", pattern, (&patterns, &mut errors)));
     let operations = check_schema(rule, &mut errors);
     if !errors.is_empty() {
         return Err(errors);
@@ -397,7 +404,7 @@ fn criterion(
     index: usize,
     item: &MatchItem,
     source: &PolicySource,
-    errors: &mut Vec<FieldError>,
+    (patterns, errors): Compiling<'_>,
 ) -> Option<Criterion> {
     let field = |name: &str| format!("spec.match[{index}].{name}");
     let before = errors.len();
@@ -409,10 +416,12 @@ fn criterion(
         ));
         None
     } else {
-        expression(&field("select"), &item.select, errors)
+        expression(&field("select"), &item.select, (patterns, errors))
     };
-    let match_regex =
-        item.match_regex.as_ref().and_then(|pattern| regex(&field("matchRegex"), pattern, errors));
+    let match_regex = item
+        .match_regex
+        .as_ref()
+        .and_then(|pattern| regex(&field("matchRegex"), pattern, (patterns, errors)));
     let quantifier = match item.match_for.as_str() {
         "Any" => Quantifier::Any,
         "All" => Quantifier::All,
@@ -473,22 +482,22 @@ fn patch_step(
     index: usize,
     operation: &PatchOperation,
     source: &PolicySource,
-    errors: &mut Vec<FieldError>,
+    (patterns, errors): Compiling<'_>,
 ) -> Option<PatchStep> {
     let field = |name: &str| format!("spec.patch[{index}].{name}");
     let before = errors.len();
     let path = operation.path.as_deref().unwrap_or_default();
     let value = operation.value.as_ref().and_then(|text| {
         let rewritten = preprocess(text);
-        template(&field("value"), path, text, &rewritten, errors)
+        template(&field("value"), path, text, &rewritten, (patterns, errors))
     });
     let select = operation.select.as_ref().and_then(|text| {
         // KubeMod parses the text by itself first, but only beside a `value`.
         let alone = operation.value.is_some() && !text.is_empty();
-        if alone && expression(&field("select"), text, errors).is_none() {
+        if alone && expression(&field("select"), text, (patterns, errors)).is_none() {
             return None;
         }
-        PatchSelect::parse(text)
+        PatchSelect::parse_within(text, patterns)
             .map_err(|error| {
                 errors.push(
                     FieldError::invalid(field("select"), text, error.message)
@@ -568,8 +577,8 @@ fn check_schema(rule: &ModRule, errors: &mut Vec<FieldError>) -> Operations {
     operations
 }
 
-fn expression(field: &str, text: &str, errors: &mut Vec<FieldError>) -> Option<Expr> {
-    Expr::parse(text)
+fn expression(field: &str, text: &str, (patterns, errors): Compiling<'_>) -> Option<Expr> {
+    Expr::parse_within(text, patterns)
         .map_err(|error| {
             let help = advice::select(text, error.span);
             errors.push(
@@ -581,8 +590,12 @@ fn expression(field: &str, text: &str, errors: &mut Vec<FieldError>) -> Option<E
         .ok()
 }
 
-fn regex(field: &str, pattern: &str, errors: &mut Vec<FieldError>) -> Option<GoRegex> {
-    GoRegex::new(pattern)
+/// What the patterns of a rule are paid from, and where its errors go.
+type Compiling<'c> = (&'c Allowance, &'c mut Vec<FieldError>);
+
+fn regex(field: &str, pattern: &str, (patterns, errors): Compiling<'_>) -> Option<GoRegex> {
+    patterns
+        .compile(pattern)
         .map_err(|error| errors.push(FieldError::invalid(field, pattern, error.to_string())))
         .ok()
 }
@@ -593,9 +606,9 @@ fn template(
     name: &str,
     shown: &str,
     text: &str,
-    errors: &mut Vec<FieldError>,
+    (patterns, errors): Compiling<'_>,
 ) -> Option<Template> {
-    Template::parse(name, text)
+    Template::parse_within(name, text, patterns)
         .map_err(|error| {
             let found = FieldError::invalid(field, shown, error.to_string())
                 .help(advice::template(&error.message));

@@ -173,8 +173,13 @@ pub(super) fn is_positive(
             Test::OneOf(expected) => expected.contains(value.text().as_ref()),
             Test::Regex(regex) => {
                 let text = value.text();
-                spent = budget.spend(1 + text.len() as u64 / 16);
-                regex.is_match(&text)
+                let found = budget
+                    .spend(1 + text.len() as u64 / 16)
+                    .and_then(|()| regex.matches(&text, budget));
+                found.unwrap_or_else(|exhausted| {
+                    spent = Err(exhausted);
+                    false
+                })
             }
         };
         any |= hit;

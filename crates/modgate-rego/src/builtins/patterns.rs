@@ -155,7 +155,7 @@ fn matches<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (pattern, text) = (operand::string(args, 0)?, operand::string(args, 1)?);
     let regex = context.regex(pattern)?;
     context.charge_match(&regex, text)?;
-    yes_or_no(regex.is_match(text))
+    yes_or_no(regex.matches(text, context.heap.budget())?)
 }
 
 fn is_valid<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
@@ -245,7 +245,8 @@ fn find_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let regex = context.regex(pattern)?;
     context.charge_match(&regex, text)?;
     let mut found = Vec::new();
-    for range in regex.find_iter(text).take(limit) {
+    for range in regex.find_iter(text, context.heap.budget()).take(limit) {
+        let range = range?;
         context.charge_next_match(text, range.start)?;
         found.push(Value::str(text.get(range).unwrap_or_default()));
     }
@@ -261,7 +262,8 @@ fn find_all_string_submatch_n<'a>(context: &mut Context<'a>, args: &[Value<'a>])
     let regex = context.regex(pattern)?;
     context.charge_match(&regex, text)?;
     let mut found = Vec::new();
-    for captures in regex.captures_iter(text).take(limit) {
+    for captures in regex.captures_iter(text, context.heap.budget()).take(limit) {
+        let captures = captures?;
         context.spend(captures.groups().len())?;
         context.charge_next_match(text, captures.get(0).map_or(0, |whole| whole.start))?;
         // A group that took no part in the match is empty.
@@ -290,7 +292,7 @@ fn template_match<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<
     let key = format!("template\0{template}\0{start}{end}");
     let regex = context.compiled(&key, || template_source(context, template, start, end))?;
     context.charge_match(&regex, text)?;
-    yes_or_no(regex.is_match(text))
+    yes_or_no(regex.matches(text, context.heap.budget())?)
 }
 
 fn template_source(
@@ -360,7 +362,7 @@ fn glob_match<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> 
     let regex = context
         .compiled(&key, || glob::translate(pattern, &delimiters).map_err(BuiltinError::Failed))?;
     context.charge_match(&regex, text)?;
-    yes_or_no(regex.is_match(text))
+    yes_or_no(regex.matches(text, context.heap.budget())?)
 }
 
 /// `null` is none, and an empty array is a dot.

@@ -65,13 +65,13 @@ fn compile<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>, how: Compile) -> Result<GoRe
 
 fn matches<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<bool> {
     let regex = compile(cx, args, Compile::Must)?;
-    Ok(regex.is_match(&args.str(1)))
+    Ok(regex.matches(&args.str(1), cx.budget())?)
 }
 
 fn find<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>, how: Compile) -> Result<Val<'a>> {
     let regex = compile(cx, args, how)?;
     let text = args.str(1);
-    let found = regex.find(&text).and_then(|range| text.get(range));
+    let found = regex.find(&text, cx.budget())?.and_then(|range| text.get(range));
     cx.text(found.unwrap_or_default().to_owned())
 }
 
@@ -84,8 +84,10 @@ fn find_all<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>, how: Compile) -> Result<Val
     let regex = compile(cx, args, how)?;
     let text = args.str(1);
     let mut found = Vec::new();
-    for range in regex.find_iter(&text).take(limit(args.int(2))) {
-        cx.budget().check_time()?;
+    let budget = cx.budget();
+    for range in regex.find_iter(&text, budget).take(limit(args.int(2))) {
+        let range = range?;
+        budget.check_time()?;
         cx.spend(1)?;
         found.push(cx.text(text.get(range).unwrap_or_default().to_owned())?);
     }
@@ -104,9 +106,11 @@ fn replace<'a>(
     let mut out = String::new();
     let mut copied = 0;
     let references = if literal { 0 } else { template.matches('$').count() };
-    for captures in regex.captures_iter(&text) {
+    let budget = cx.budget();
+    for captures in regex.captures_iter(&text, budget) {
+        let captures = captures?;
         let Some(range) = captures.get(0) else { continue };
-        cx.budget().check_time()?;
+        budget.check_time()?;
         cx.spend(1)?;
         let before = out.capacity();
         // A group is no longer than the match.

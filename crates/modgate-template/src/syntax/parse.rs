@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use modgate_value::{Str, regex::GoRegex};
+use modgate_value::{
+    Str,
+    regex::{Allowance, GoRegex},
+};
 
 use super::{
     ast::{
@@ -38,8 +41,14 @@ pub(crate) struct Parsed {
 }
 
 /// Parses `text`; its main template is the tree called `name`.
-pub(crate) fn parse(name: &str, text: &str, functions: Functions) -> Result<Parsed, ParseError> {
+pub(crate) fn parse(
+    name: &str,
+    text: &str,
+    functions: Functions,
+    patterns: &Allowance,
+) -> Result<Parsed, ParseError> {
     let mut parser = Parser {
+        patterns,
         name,
         text,
         lexer: Lexer::new(text),
@@ -82,6 +91,7 @@ struct Parser<'t> {
     trees: Trees,
     called: Vec<&'static Function>,
     regexes: BTreeMap<Box<str>, GoRegex>,
+    patterns: &'t Allowance,
 }
 
 type Result<T, E = ParseError> = std::result::Result<T, E>;
@@ -558,7 +568,7 @@ impl<'t> Parser<'t> {
             && function.takes_regex()
             && let Ok(pattern) = &pattern.value
             && self.regexes.len() < MAX_CONSTANT_REGEXES
-            && let Ok(regex) = GoRegex::new(pattern)
+            && let Ok(regex) = self.patterns.compile(pattern)
         {
             self.regexes.insert(pattern.clone(), regex);
         }

@@ -1,7 +1,7 @@
 //! `regexp.json`: every pattern against every string, leftmost match in bytes.
 
 use anyhow::{Context as _, Result, ensure};
-use modgate_value::{Value, regex::GoRegex};
+use modgate_value::{Budget, Value, regex::GoRegex};
 
 use crate::{
     corpus::{CorpusFile, Roots},
@@ -38,7 +38,7 @@ fn check(pattern: &str, recorded: &Value, strings: &[&str]) -> Result<Verdict> {
         Err(error) => return Ok(failed("compiles".to_owned(), error.to_string())),
     };
     for (string, expected) in strings.iter().zip(matches.iter()) {
-        let found = regex.find(string);
+        let found = regex.find(string, &Budget::unlimited())?;
         let got = match &found {
             None => Value::Null,
             Some(range) => [range.start, range.end]

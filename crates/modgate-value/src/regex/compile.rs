@@ -18,8 +18,12 @@ use crate::{Budget, Exhausted};
 /// or more, and a search 32 bytes for each of its groups, so that a search takes at most 11 times the limit.
 const SLOTS_PER_BYTE: usize = 8;
 
-/// How many bytes a pattern may use while it matches: as many as it may have itself, within these.
-const DFA_SIZE: (usize, usize) = (256 << 10, 2 << 20);
+/// The bytes that the states take which a search meets and keeps: as many for each unit of [`Work`], within
+/// [`DFA_SIZE`].
+const BYTES_PER_STATE: usize = 128;
+
+/// How many bytes a pattern may use while it matches.
+const DFA_SIZE: (usize, usize) = (64 << 10, 2 << 20);
 
 /// How deep our own output may nest: Go's bound of 1000, times what one of its levels becomes.
 const NEST_LIMIT: u32 = 4000;
@@ -50,32 +54,47 @@ pub(super) fn parse_time(pattern: &str) -> Duration {
     PARSE_TIME.saturating_mul(pattern.len().try_into().unwrap_or(u32::MAX))
 }
 
-/// Compiles to an automaton of at most `limit` bytes.
+/// The time that compiling takes.
+pub(super) fn compile_time(units: usize) -> Duration {
+    UNIT_TIME.saturating_mul(units.try_into().unwrap_or(u32::MAX))
+}
+
+/// About how many bytes searches keep.
+pub(super) fn cache_size(units: usize) -> usize {
+    units.saturating_mul(BYTES_PER_STATE).min(DFA_SIZE.1)
+}
+
+/// How many bytes the states may take that a search keeps.
+pub(super) fn cache_limit(units: usize) -> usize {
+    cache_size(units).max(DFA_SIZE.0)
+}
+
+/// The pattern as a tree. A translation is always valid, so that only its size can be wrong with it.
+pub(super) fn parse(translated: &str) -> Option<Hir> {
+    ParserBuilder::new().nest_limit(NEST_LIMIT).build().parse(translated).ok()
+}
+
+/// Compiles to an automaton of at most `limit` bytes, and says about how many transitions it has.
 pub(super) fn compile(
     translation: &Translation,
     limit: usize,
     budget: &Budget<'_>,
-) -> Result<Regex, Failure> {
-    // A translation is always valid, so that only its size can be wrong with it.
-    let hir = ParserBuilder::new()
-        .nest_limit(NEST_LIMIT)
-        .build()
-        .parse(&translation.pattern)
-        .map_err(|_| Failure::Large)?;
+) -> Result<(Regex, usize), Failure> {
+    let hir = parse(&translation.pattern).ok_or(Failure::Large)?;
     let Ok(work) = hir::visit(&hir, Work::default());
     let units = work.units().min(limit / BYTES_PER_UNIT);
-    budget
-        .check_time_for(UNIT_TIME.saturating_mul(units.try_into().unwrap_or(u32::MAX)))
-        .map_err(Failure::Exhausted)?;
+    budget.check_time_for(compile_time(units)).map_err(Failure::Exhausted)?;
     // A search may keep the place of each group for each state of the automaton, so that a pattern with
     // many groups must have few states.
     let groups = translation.names.len().max(1);
     let states_limit = limit.min(limit.saturating_mul(SLOTS_PER_BYTE) / groups);
     let config = Config::new()
         .nfa_size_limit(Some(states_limit))
-        .hybrid_cache_capacity(limit.clamp(DFA_SIZE.0, DFA_SIZE.1))
+        .hybrid_cache_capacity(cache_limit(units))
         .auto_prefilter(work.longest <= SEARCHED_PARTS);
-    Regex::builder().configure(config).build_from_hir(&hir).map_err(|_| Failure::Large)
+    let regex =
+        Regex::builder().configure(config).build_from_hir(&hir).map_err(|_| Failure::Large)?;
+    Ok((regex, units))
 }
 
 /// How much there is to compile: about as many units as the automaton has transitions.

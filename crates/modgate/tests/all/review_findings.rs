@@ -418,6 +418,114 @@ fn costly_policies_end() {
     }
 }
 
+/// Patterns that are slow to match: each place that takes one gives up when its time is up, and denies.
+#[test]
+fn slow_patterns_end_undecided() {
+    const PATTERN: &str = "[ab]*a[ab]{900}c";
+    let rule = |spec: &str| {
+        format!(
+            "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\nmetadata: {{name: slow, namespace: ns}}\n\
+             spec: {{type: Reject, match: {spec}}}\n"
+        )
+    };
+    let constraint = |code: &str| {
+        format!(
+            "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {{name: slow}}\n\
+             spec:\n  crd: {{spec: {{names: {{kind: Slow}}}}}}\n  targets:\n  \
+             - target: admission.k8s.gatekeeper.sh\n{code}---\n\
+             apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: Slow\nmetadata: {{name: slow}}\n"
+        )
+    };
+    let rego = |condition: &str| {
+        constraint(&format!(
+            "    rego: |\n      package slow\n      violation[{{\"msg\": \"m\"}}] {{\n        \
+             t := input.review.object.metadata.annotations.t\n        {condition}\n      }}\n"
+        ))
+    };
+    let cel = |expression: &str| {
+        constraint(&format!(
+            "    code: [{{engine: K8sNativeValidation, source: {{validations: [{{expression: \
+             \"{expression}\"}}]}}}}]\n"
+        ))
+    };
+    let policies = [
+        rule(&format!("[{{select: $.metadata.annotations.t, matchRegex: '{PATTERN}'}}]")),
+        rule(&format!("[{{select: '$.metadata.annotations.t =~ \"{PATTERN}\"'}}]")),
+        rego(&format!("regex.match(\"{PATTERN}\", t)")),
+        rego(&format!("count(regex.find_n(\"{PATTERN}\", t, 1)) == 9")),
+        rego(&format!("count(regex.split(\"{PATTERN}\", t)) == 9")),
+        rego(&format!("regex.replace(t, \"{PATTERN}\", \"\") == \"\"")),
+        rego(&format!("count(regex.find_all_string_submatch_n(\"{PATTERN}\", t, 1)) == 9")),
+        cel(&format!("!object.metadata.annotations.t.matches('{PATTERN}')")),
+        cel(&format!("object.metadata.annotations.t.find('{PATTERN}') == ''")),
+    ];
+    // Letters by chance, so that the search meets new states all the time.
+    let mut state = 1_u64;
+    let text: String = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        if state >> 63 == 0 { 'a' } else { 'b' }
+    })
+    .take(1_500_000)
+    .collect();
+    let pod = format!(
+        "{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {{\"name\": \"p\", \"namespace\": \"ns\", \
+         \"annotations\": {{\"t\": \"{text}\"}}}}}}"
+    );
+    for policy in policies {
+        let folder = Folder::new(&[("policies.yaml", &policy), ("pod.json", &pod)]);
+        let output = folder
+            .command(&["review", "-f", "policies.yaml", "-o", "json", "pod.json"])
+            .output()
+            .expect("modgate");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{policy}");
+        assert!(said.contains("time budget of"), "{policy}: {}", said.get(..2000).unwrap_or(&said));
+    }
+}
+
+/// Many large patterns of one policy: it is refused, and no more of them is compiled than a policy may have.
+#[test]
+fn patterns_of_a_policy_are_bounded_together() {
+    const PATTERN: &str = r"(\pL|N){90}";
+    let items = |item: &str| vec![item; 400].join(", ");
+    let rule = |item: &str| {
+        format!(
+            "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\nmetadata: {{name: many, namespace: ns}}\n\
+             spec: {{type: Reject, match: [{}]}}\n",
+            items(item)
+        )
+    };
+    let source = format!("{{expression: \"'a'.matches(r'{}')\"}}", PATTERN.replace('\\', "\\\\"));
+    let policies = [
+        rule(&format!("{{select: $.kind, matchRegex: '{PATTERN}'}}")),
+        rule(&format!("{{select: '$.kind =~ \"{}\"'}}", PATTERN.replace('\\', "\\\\"))),
+        format!(
+            "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {{name: many}}\n\
+             spec:\n  crd: {{spec: {{names: {{kind: Many}}}}}}\n  targets:\n  \
+             - target: admission.k8s.gatekeeper.sh\n    code: [{{engine: K8sNativeValidation, source: \
+             {{validations: [{}]}}}}]\n---\n\
+             apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: Many\nmetadata: {{name: many}}\n",
+            items(&source)
+        ),
+    ];
+    for policy in policies {
+        let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}}";
+        let folder = Folder::new(&[("policies.yaml", &policy), ("pod.yaml", pod)]);
+        let mut child = folder
+            .command(&["review", "-f", "policies.yaml", "pod.yaml"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("modgate");
+        let mut most = 0;
+        while child.try_wait().expect("a status").is_none() {
+            most = most.max(memory(&child));
+            thread::sleep(Duration::from_millis(2));
+        }
+        assert!(most < 200 << 10, "{most} KiB: {}", &policy[..400]);
+    }
+}
+
 /// Resident memory of a process in KiB; 0 where the system does not say.
 fn memory(child: &Child) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Advice about CEL that does not compile: help for the mistakes that most authors make.
 
 use modgate_cel::{Issue, signatures};
-use modgate_value::{diag::Span, near, regex::GoRegex};
+use modgate_value::{diag::Span, near, regex};
 
 /// The names that policies may use (CE-10).
 const NAMES: [&str; 7] =
@@ -168,7 +168,7 @@ fn pattern(text: &str) -> Option<String> {
     quotes.find_map(|rest| {
         let quote = rest.chars().next().filter(|it| matches!(it, '"' | '\''))?;
         let pattern = rest.get(1..)?.split(quote).next()?;
-        GoRegex::new(pattern).err().map(|error| error.to_string())
+        regex::check(pattern).err().map(|error| error.to_string())
     })
 }
 

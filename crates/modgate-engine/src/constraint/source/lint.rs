@@ -2,7 +2,7 @@
 //! reports nothing.
 
 use modgate_rego::ast::{HeadKind, Module, Span, Term, TermKind};
-use modgate_value::{Value, near, regex::GoRegex};
+use modgate_value::{Value, near, regex};
 
 use super::{VIOLATION, dotted, name_of, place};
 use crate::{
@@ -342,7 +342,7 @@ fn call(module: &Module, operator: &Term, arguments: &[Term], found: &mut Vec<Li
     let argument = PATTERNS.iter().find(|(known, _)| *known == name).map(|(_, at)| *at);
     if let Some(term) = argument.and_then(|at| arguments.get(at))
         && let Some(pattern) = literal(term)
-        && let Err(error) = GoRegex::new(pattern)
+        && let Err(error) = regex::check(pattern)
     {
         found.push(Lint {
             code: Code::BadPattern,
