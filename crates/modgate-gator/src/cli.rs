@@ -110,14 +110,7 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
             let help = command(program).render_help().to_string();
             return io.print(&help).map(|()| 0);
         }
-        ["--version", ..] => {
-            let version = env!("CARGO_PKG_VERSION");
-            let line = format!(
-                "{program} version {version} (Feature State: beta), opa/{OPA}, \
-                 frameworks/{FRAMEWORKS}"
-            );
-            return io.line(&line).map(|()| 0);
-        }
+        ["--version", ..] => return io.line(&version_line(program)).map(|()| 0),
         // Without a verb, it lists its verbs.
         ["policy"] => {
             let mut all = command(program);
@@ -203,6 +196,11 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
 fn command(program: &str) -> clap::Command {
     let command = Root::command().bin_name(program.to_owned()).display_name(program.to_owned());
     help::called(command, program)
+}
+
+fn version_line(program: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{program} version {version} (Feature State: beta), opa/{OPA}, frameworks/{FRAMEWORKS}")
 }
 
 fn version(program: &str, io: &mut Io<'_>) -> Result<u8, Failure> {

@@ -22,6 +22,7 @@ pub mod generate;
 pub mod lint;
 pub mod minimise;
 pub mod mutants;
+mod objects;
 pub mod record;
 pub mod recorded;
 mod side;

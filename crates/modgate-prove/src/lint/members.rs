@@ -6,11 +6,13 @@ use modgate_value::Value;
 
 use super::{
     Bypass, bypass,
-    possible::{Possible, keys},
     probe::{Prober, Request},
     seeds::Seeds,
 };
-use crate::value::{Path, Step, at, paths, removed, replaced};
+use crate::{
+    objects::possible::{Possible, keys},
+    value::{Path, Step, at, paths, removed, replaced},
+};
 
 /// Lists tried of an object, and elements tried in place of an offending one.
 const MAX_LISTS: usize = 8;

@@ -5,12 +5,14 @@ use modgate_value::Value;
 
 use super::{
     Bypass, Subject, bypass,
-    pods::{List, containers, named, spec_path, with_containers, workload},
     probe::{Prober, Request},
     seeds::Seeds,
 };
 use crate::{
-    generate::KINDS,
+    objects::{
+        KINDS,
+        pods::{List, containers, named, spec_path, with_containers, workload},
+    },
     value::{Path, Step, at, removed, replaced},
 };
 

@@ -10,8 +10,8 @@ use modgate_engine::{
 };
 use modgate_value::{Object, Value};
 
-use super::{Subject, possible::Possible};
-use crate::Side;
+use super::Subject;
+use crate::{Side, objects::possible::Possible};
 
 /// A request as the API server would send it.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,12 +11,12 @@ use modgate_value::Value;
 use super::{
     Bypass, Subject, bypass,
     moves::Offence,
-    pods::{List, with_containers},
     probe::{Prober, Request},
     seeds::Seeds,
 };
 use crate::{
     minimise::minimised_within,
+    objects::pods::{List, with_containers},
     value::{Step, at, removed, replaced},
 };
 

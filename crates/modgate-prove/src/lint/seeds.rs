@@ -9,14 +9,17 @@ use modgate_engine::{
 use modgate_value::{Str, Value};
 
 use super::{
-    Options, Subject, images,
-    pods::{List, containers, named, spec_path, workload},
-    possible::is_without_spec,
+    Options, Subject,
     probe::{Prober, Request, Verdict},
 };
 use crate::{
-    generate::{Generator, KINDS},
+    generate::Generator,
     minimise::minimised_within,
+    objects::{
+        KINDS, images,
+        pods::{List, containers, named, workload},
+        possible::as_sent,
+    },
     value::{self, Step, paths, removed, replaced},
 };
 
@@ -104,24 +107,6 @@ pub(super) fn created(seed: &Value) -> Option<Value> {
     let review = Review::parse(seed).ok()?;
     let request = review.request();
     (request.operation == Operation::Create).then(|| request.object.clone())?
-}
-
-/// The object as an API server sends it to admission: with an empty `spec` where its kind has one. Pods that see all of
-/// `/proc` have users of their own; older examples lack that.
-pub(super) fn as_sent(mut object: Value) -> Value {
-    if is_without_spec(&object) {
-        let nothing = Vec::<(&str, Value)>::new().into_iter().collect();
-        object = replaced(&object, &["spec".into()], nothing);
-    }
-    if let Some(mut path) = spec_path(&object)
-        && containers(&object, List::Containers).iter().any(|container| {
-            container.path(&["securityContext", "procMount"]) == Some(&"Unmasked".into())
-        })
-    {
-        path.push("hostUsers".into());
-        object = replaced(&object, &path, false.into());
-    }
-    object
 }
 
 /// The form of an offending object: its kind and its members, whatever their values.

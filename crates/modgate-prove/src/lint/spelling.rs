@@ -4,12 +4,17 @@ use modgate_engine::Code;
 use modgate_value::Value;
 
 use super::{
-    Bypass, Subject, bypass, images,
+    Bypass, Subject, bypass,
     moves::Offence,
-    pods::{List, with_containers},
     probe::{Prober, Request},
 };
-use crate::value::{Path, Step, at, paths, replaced};
+use crate::{
+    objects::{
+        images,
+        pods::{List, spec_path, with_containers},
+    },
+    value::{Path, Step, at, paths, replaced},
+};
 
 pub(super) fn tried(
     prober: &mut Prober<'_>,
@@ -122,7 +127,7 @@ fn beyond_prefix(
     subject.parameters.iter().find_map(|allowed| {
         let beyond = images::beyond(allowed)?;
         let witness = with(&beyond);
-        let mut place = super::pods::spec_path(&witness.object)?;
+        let mut place = spec_path(&witness.object)?;
         place.extend([Step::from(List::Containers.name()), Step::from(0), Step::from("image")]);
         bypass(prober, Code::BypassPrefix, &place, denied.clone(), witness)
     })

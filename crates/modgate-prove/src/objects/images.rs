@@ -6,11 +6,11 @@ use modgate_value::Str;
 const DIGEST: &str = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// An image of a registry and a repository that no policy knows.
-pub(super) const UNRELATED: &str = "unrelated.invalid/other/app:1.0";
+pub(crate) const UNRELATED: &str = "unrelated.invalid/other/app:1.0";
 
 /// Images that texts mention, or whose beginnings they are. A parameter may be the beginning of one
 /// whatever it looks like.
-pub(super) fn mentioned(texts: &[String], parameters: &[Str]) -> Vec<String> {
+pub(crate) fn mentioned(texts: &[String], parameters: &[Str]) -> Vec<String> {
     let mut found = vec!["registry.example/app:1.0".to_owned()];
     let plain = |text: &&Str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
     found.extend(parameters.iter().filter(plain).take(6).map(|text| format!("{text}/app:1.0")));
@@ -31,7 +31,7 @@ pub(super) fn mentioned(texts: &[String], parameters: &[Str]) -> Vec<String> {
 
 /// Whether a text is the name of an image: parts of lower case, with a tag and a digest if it has any. An API server
 /// stores other texts as well, and nothing can run them.
-pub(super) fn is_reference(image: &str) -> bool {
+pub(crate) fn is_reference(image: &str) -> bool {
     let (name, version) = repository(image);
     let (tag, digest) = version.split_once('@').map_or((version, None), |(t, d)| (t, Some(d)));
     let (host, rest) = split(name);
@@ -76,7 +76,7 @@ fn repository(image: &str) -> (&str, &str) {
 
 /// Other names for the same image: the registry that goes without saying, its other name and its port,
 /// the tag that goes without saying.
-pub(super) fn aliases(image: &str) -> Vec<String> {
+pub(crate) fn aliases(image: &str) -> Vec<String> {
     let (host, rest) = split(image);
     let mut found = Vec::new();
     match host {
@@ -104,18 +104,18 @@ pub(super) fn aliases(image: &str) -> Vec<String> {
 }
 
 /// The image under another tag.
-pub(super) fn retagged(image: &str) -> String {
+pub(crate) fn retagged(image: &str) -> String {
     format!("{}:0.0.0-other", repository(image).0)
 }
 
 /// The image with a digest behind its tag.
-pub(super) fn with_digest(image: &str) -> Option<String> {
+pub(crate) fn with_digest(image: &str) -> Option<String> {
     (!image.contains('@')).then(|| format!("{image}{DIGEST}"))
 }
 
 /// The image of someone else whose name starts with an allowed one that does not end where a part of a
 /// name ends.
-pub(super) fn beyond(allowed: &str) -> Option<String> {
+pub(crate) fn beyond(allowed: &str) -> Option<String> {
     let (host, rest) = split(allowed);
     let is_host = host.is_none() && allowed.contains('.') && !allowed.contains('/');
     if allowed.is_empty() || allowed.ends_with(['/', '*', '-', '.', ':']) {

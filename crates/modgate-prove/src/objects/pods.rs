@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::{Object, Value};
 
-use crate::{
-    generate::KINDS,
-    value::{Step, at, replaced},
-};
+use super::KINDS;
+use crate::value::{Step, at, replaced};
 
 /// Members of a container that an init container must not have.
 const NOT_OF_INIT: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
@@ -25,14 +23,14 @@ const NOT_OF_EPHEMERAL: [&str; 7] = [
 
 /// The lists of containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum List {
+pub(crate) enum List {
     Containers,
     Init,
     Ephemeral,
 }
 
 impl List {
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Containers => "containers",
             Self::Init => "initContainers",
@@ -41,7 +39,7 @@ impl List {
     }
 
     /// Whether containers of the list may have a member.
-    pub(super) fn takes(self, member: &str) -> bool {
+    pub(crate) fn takes(self, member: &str) -> bool {
         match self {
             Self::Containers => true,
             Self::Init => !NOT_OF_INIT.contains(&member),
@@ -51,7 +49,7 @@ impl List {
 }
 
 /// The path to the spec of the Pod that an object is or makes.
-pub(super) fn spec_path(object: &Value) -> Option<Vec<Step>> {
+pub(crate) fn spec_path(object: &Value) -> Option<Vec<Step>> {
     let kind = GroupVersionKind::of_object(object);
     if &*kind.kind == "Pod" && kind.group.is_empty() {
         return Some(vec!["spec".into()]);
@@ -63,7 +61,7 @@ pub(super) fn spec_path(object: &Value) -> Option<Vec<Step>> {
 }
 
 /// The containers of a list.
-pub(super) fn containers(object: &Value, list: List) -> Vec<Value> {
+pub(crate) fn containers(object: &Value, list: List) -> Vec<Value> {
     let Some(mut path) = spec_path(object) else { return Vec::new() };
     path.push(list.name().into());
     let found = at(object, &path).and_then(Value::as_array);
@@ -71,19 +69,19 @@ pub(super) fn containers(object: &Value, list: List) -> Vec<Value> {
 }
 
 /// The object with these containers in a list.
-pub(super) fn with_containers(object: &Value, list: List, containers: Vec<Value>) -> Value {
+pub(crate) fn with_containers(object: &Value, list: List, containers: Vec<Value>) -> Value {
     let Some(mut path) = spec_path(object) else { return object.clone() };
     path.push(list.name().into());
     replaced(object, &path, containers.into())
 }
 
 /// A container under another name.
-pub(super) fn named(container: &Value, name: &str) -> Value {
+pub(crate) fn named(container: &Value, name: &str) -> Value {
     replaced(container, &["name".into()], name.into())
 }
 
 /// The object that makes the Pods of this spec.
-pub(super) fn workload(api_version: &str, kind: &str, spec: &Value, namespace: &Value) -> Value {
+pub(crate) fn workload(api_version: &str, kind: &str, spec: &Value, namespace: &Value) -> Value {
     let object = |members: Vec<(&str, Value)>| -> Value { members.into_iter().collect() };
     let labels = || object(vec![("app", "web".into())]);
     let mut spec = spec.clone();
@@ -120,7 +118,7 @@ pub(super) fn workload(api_version: &str, kind: &str, spec: &Value, namespace: &
 
 /// Whether the containers of an object are as an API server takes them: they have a name and an image, and no name is
 /// there twice.
-pub(super) fn is_valid(object: &Value) -> bool {
+pub(crate) fn is_valid(object: &Value) -> bool {
     if spec_path(object).is_none() {
         return true;
     }

@@ -12,7 +12,10 @@ use modgate_engine::{
 };
 use modgate_value::{Budget, Limits, Value, budget::Frozen};
 
-use super::{images, pods, seeds::as_sent};
+use super::{
+    images,
+    pods::{self, List, containers, spec_path},
+};
 use crate::value::{Path, Step, at, paths, removed, replaced};
 
 /// What is known of kinds.
@@ -134,7 +137,7 @@ const KINDS: [(&str, &[&[&str]]); 13] = [
 
 impl<'a> Possible<'a> {
     /// With the custom resources that these objects define.
-    pub(super) fn new(types: &'a Types, objects: &[Value]) -> Self {
+    pub(crate) fn new(types: &'a Types, objects: &[Value]) -> Self {
         let mut schemas = Vec::new();
         for object in objects {
             if object.get("kind").and_then(Value::as_str) != Some("CustomResourceDefinition") {
@@ -184,13 +187,13 @@ impl<'a> Possible<'a> {
     }
 
     /// Whether the kind is one of Kubernetes' own.
-    pub(super) fn is_own(object: &Value) -> bool {
+    pub(crate) fn is_own(object: &Value) -> bool {
         let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
         Types::kubernetes().has(text("apiVersion"), text("kind"))
     }
 
     /// The schema of a custom resource, where it is known.
-    pub(super) fn schema(&self, object: &Value) -> Option<&Schema> {
+    pub(crate) fn schema(&self, object: &Value) -> Option<&Schema> {
         let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
         let (version, kind) = (text("apiVersion"), text("kind"));
         let found = self.schemas.iter().find(|(of, name, _)| of == version && name == kind);
@@ -218,7 +221,7 @@ impl<'a> Possible<'a> {
 fn rebuilt(object: &Value) -> Value {
     let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
-    let spec = pods::spec_path(object).filter(|_| kind != "Pod");
+    let spec = spec_path(object).filter(|_| kind != "Pod");
     let Some(spec) = spec.and_then(|path| at(object, &path).cloned()) else {
         return object.clone();
     };
@@ -246,8 +249,26 @@ fn is_named(object: &Value) -> bool {
         && members("annotations").all(|(key, _)| names::label_key(key).is_empty())
 }
 
+/// The object as an API server sends it to admission: with an empty `spec` where its kind has one. Pods that see all of
+/// `/proc` have users of their own; older examples lack that.
+pub(crate) fn as_sent(mut object: Value) -> Value {
+    if is_without_spec(&object) {
+        let nothing = Vec::<(&str, Value)>::new().into_iter().collect();
+        object = replaced(&object, &["spec".into()], nothing);
+    }
+    if let Some(mut path) = spec_path(&object)
+        && containers(&object, List::Containers).iter().any(|container| {
+            container.path(&["securityContext", "procMount"]) == Some(&"Unmasked".into())
+        })
+    {
+        path.push("hostUsers".into());
+        object = replaced(&object, &path, false.into());
+    }
+    object
+}
+
 /// Whether an object of one of Kubernetes' own kinds lacks the `spec` that API servers always write.
-pub(super) fn is_without_spec(object: &Value) -> bool {
+fn is_without_spec(object: &Value) -> bool {
     let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let shape = Types::kubernetes().shape(text("apiVersion"), text("kind"));
     object.get("spec").is_none() && shape.and_then(|shape| shape.member("spec")).is_some()
@@ -301,7 +322,7 @@ fn has_needed(object: &Value) -> bool {
 }
 
 /// The keys of a path.
-pub(super) fn keys(path: &Path) -> Vec<&str> {
+pub(crate) fn keys(path: &Path) -> Vec<&str> {
     path.iter()
         .filter_map(|step| match step {
             Step::Key(key) => Some(key.as_str()),
