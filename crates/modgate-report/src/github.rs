@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Level, Report};
+use crate::{Level, Report, printable};
 
 pub(crate) fn write(report: &Report) -> String {
     let mut out = String::new();
@@ -45,7 +45,7 @@ pub(crate) fn write(report: &Report) -> String {
 }
 
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    printable(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {

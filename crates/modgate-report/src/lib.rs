@@ -41,5 +41,5 @@ pub use self::{
     format::{Format, UnknownFormat, write},
     model::{Finding, Level, Object, Passed, Place, Report, Rule, RuleKind},
     origin::generated_from,
-    snippet::{printable, snippet},
+    snippet::{one_line, printable, snippet},
 };

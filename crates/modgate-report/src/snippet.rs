@@ -41,9 +41,24 @@ fn within(text: &str, span: Span) -> Span {
     Span { start, end: text.ceil_char_boundary(span.end.max(start)) }
 }
 
-/// Text from files and objects must not steer the terminal.
+/// Text from files and objects must not steer the terminal, nor change the direction of what follows it.
 pub fn printable(text: &str) -> String {
-    let plain = |character: char| !character.is_control() || character == '\n';
+    escaped(text, |character| character != '\n' && is_steering(character))
+}
+
+/// As [`printable`], on one line: names have no further ones, and a line of its own could be a command to the
+/// program that reads the output, such as `::error::`.
+pub fn one_line(text: &str) -> String {
+    escaped(text, is_steering)
+}
+
+/// Control characters, and those that change the direction of text.
+fn is_steering(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn escaped(text: &str, steers: impl Fn(char) -> bool) -> String {
+    let plain = |character: char| !steers(character);
     if text.chars().all(plain) {
         return text.to_owned();
     }
@@ -78,6 +93,7 @@ mod tests {
     #[test]
     fn control_characters_are_shown_not_obeyed() {
         assert_eq!(printable("a\u{1b}[31mb\n\u{e9}"), "a\\u{1b}[31mb\n\u{e9}");
+        assert_eq!(one_line("a\n::error::\u{202e}\u{e9}"), "a\\n::error::\\u{202e}\u{e9}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use modgate_engine::{
         meta::Operation,
     },
 };
+use modgate_report::one_line;
 use modgate_value::{
     Value,
     diag::{Diagnostic, Source},
@@ -49,10 +50,10 @@ pub fn title(review: &Review) -> String {
         "" => text(&["metadata", "name"]).or(text(&["metadata", "generateName"])),
         name => Some(name),
     };
-    match (review.store_namespace(), name.unwrap_or("(unnamed)")) {
+    one_line(&match (review.store_namespace(), name.unwrap_or("(unnamed)")) {
         ("", name) => format!("{kind} {name}"),
         (namespace, name) => format!("{kind} {namespace}/{name}"),
-    }
+    })
 }
 
 /// A request with its object as an API server stores it.

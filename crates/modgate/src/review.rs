@@ -29,7 +29,7 @@ use crate::{
     inputs::{self, Inputs},
     outputs::{Outputs, print_json},
     page,
-    terminal::{Terminal, Tone, printable},
+    terminal::{Terminal, Tone, one_line, printable},
 };
 
 /// Runs the verb.
@@ -225,7 +225,7 @@ impl ReviewPage {
 fn remark(subject: &Subject, decision: &Decision, terminal: &Terminal) {
     let title = subject.title();
     if !decision.allowed {
-        terminal.line(format_args!("denied: {title}: {}", printable(&decision.reason)));
+        terminal.line(format_args!("denied: {title}: {}", one_line(&decision.reason)));
     }
     for warning in warnings(decision) {
         terminal.note(format_args!("warning: {title}: {warning}"));

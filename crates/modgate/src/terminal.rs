@@ -6,8 +6,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-pub(crate) use modgate_report::printable;
 use modgate_report::snippet;
+pub(crate) use modgate_report::{one_line, printable};
 use modgate_value::diag::{Diagnostic, Severity};
 
 /// When text is coloured.
@@ -167,7 +167,7 @@ pub(crate) const MAX_SHOWN: usize = 200;
 
 /// The text on one line, cut where it gets long.
 pub(crate) fn shorten(text: &str) -> String {
-    let text = printable(text).replace('\n', "\\n");
+    let text = one_line(text);
     match text.char_indices().nth(MAX_SHOWN) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text,

@@ -12,7 +12,7 @@ use super::{Found, kind_value};
 use crate::{
     args::{AuditCommandArgs, FailOn, Grouping},
     findings::{self, severity},
-    terminal::{Terminal, Tone, printable},
+    terminal::{Terminal, Tone, one_line, printable},
 };
 
 /// Violations shown of each group without `--limit`.
@@ -64,10 +64,10 @@ pub(crate) fn policy_title(policy: &PolicyRef) -> String {
 
 /// `Deployment shop/web`
 pub(crate) fn title(subject: &ObjectRef) -> String {
-    match subject.namespace.as_str() {
+    one_line(&match subject.namespace.as_str() {
         "" => format!("{} {}", subject.kind.kind, subject.name),
         namespace => format!("{} {namespace}/{}", subject.kind.kind, subject.name),
-    }
+    })
 }
 
 /// Findings for machines: every policy is a rule, and those without violations passed.
