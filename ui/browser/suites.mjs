@@ -1,6 +1,6 @@
 // Asks the playground in a browser and the command line for the cases of the recorded suites, and compares their
 // JSON byte for byte: `node browser/suites.mjs BINARY [--sample COUNT] [--seed NUMBER]`. The suites are where
-// MODGATE_CONFORMANCE and MODGATE_SUITES say.
+// MODGATE_CONFORMANCE and MODGATE_SUITES say, else in `../shared` beside the project, as for the tests in Rust.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import {
@@ -27,7 +27,8 @@ if (!binary) throw new Error("usage: node browser/suites.mjs BINARY [--sample CO
 
 const text = (path) => readFileSync(path, "utf8");
 const file = (path, name = basename(path)) => ({ name, text: text(path) });
-const here = (variable, ...path) => process.env[variable] && join(process.env[variable], ...path);
+const shared = resolve(import.meta.dirname, "../../../shared");
+const here = (variable, beside, ...path) => join(process.env[variable] ?? join(shared, beside), ...path);
 
 /** Files below a folder with this name. */
 function find(folder, name) {
@@ -163,9 +164,9 @@ function sample(all, count, seed) {
 }
 
 const folders = [
-  ["gatekeeper library", here("MODGATE_CONFORMANCE", "gatekeeper-library/library"), library],
-  ["kubescape", here("MODGATE_SUITES", "admission-policies/kubescape"), kubescape],
-  ["kat", here("MODGATE_SUITES", "admission-policies/kat"), kat],
+  ["gatekeeper library", here("MODGATE_CONFORMANCE", "conformance", "gatekeeper-library/library"), library],
+  ["kubescape", here("MODGATE_SUITES", "suites", "admission-policies/kubescape"), kubescape],
+  ["kat", here("MODGATE_SUITES", "suites", "admission-policies/kat"), kat],
 ];
 if (!isInstalled) {
   console.log(`SKIPPED: ${program} is not installed`);
@@ -179,7 +180,9 @@ if (!server) {
 const browser = await launch();
 try {
   for (const [name, folder, read] of folders) {
-    if (!folder || !existsSync(folder)) {
+    if (!existsSync(folder)) {
+      const isLost = process.env.CI === "true" && existsSync(shared);
+      assert.ok(!isLost, `${name}: ${folder} is not there`);
       console.log(`SKIPPED: ${name}: its files are not there`);
       continue;
     }
