@@ -88,7 +88,7 @@ pub fn is_verb(argument: &str) -> bool {
 const GATOR: &str = "gator";
 
 /// The version of OPA whose behaviour our Rego has. The constraint framework is our own.
-pub const OPA: &str = "v1.19.0";
+pub const OPA: &str = "v1.17.1";
 const FRAMEWORKS: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 /// Whether a command line is one of the program `gator`.
