@@ -123,7 +123,7 @@ fn github_encodes_what_would_end_a_command() {
             "::error file=./a b/deploy.yaml,line=4,endLine=4,col=9,endColumn=12,title=NeedLabel/need-owner\
              ::Deployment shop/web: label owner is missing%0Ahelp: add metadata.labels.owner",
             "::warning title=NeedLabel/need-owner::Deployment shop/web: 100%25 of <a> & \"b\",%0A`c`|d:\
-             \u{1b}\u{fffe}]]>%0Ahelp: add metadata.labels.owner",
+             \\u{1b}\u{fffe}]]>%0Ahelp: add metadata.labels.owner",
         ]
     );
     assert_eq!(lines.len(), 6, "a finding is a line: {text}");
