@@ -43,7 +43,7 @@ pub fn stand_in<'o>(
 /// The CustomResourceDefinitions among objects.
 pub fn definitions<'o>(objects: impl Iterator<Item = &'o Value>) -> Definitions {
     let mut definitions = Definitions::default();
-    objects.filter(|it| Definitions::is_definition(it)).for_each(|it| definitions.add(it));
+    definitions.add_those_of(objects);
     definitions
 }
 

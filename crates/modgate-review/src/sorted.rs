@@ -53,8 +53,7 @@ impl<'m, K> Sorted<'m, K> {
         findings: &mut Vec<Diagnostic>,
     ) -> Self {
         let documents: Vec<Document<'m, K>> = documents.into_iter().collect();
-        let all = documents.iter().map(|document| &document.manifest.object);
-        all.filter(|it| Definitions::is_definition(it)).for_each(|it| definitions.add(it));
+        definitions.add_those_of(documents.iter().map(|document| &document.manifest.object));
         let mut sorted = Self {
             policies: BTreeMap::new(),
             references: References::default(),

@@ -289,7 +289,7 @@ async fn http2(address: SocketAddr) -> Sender {
     http2_and_its_end(address).await.0
 }
 
-/// The same, and what becomes of the connection.
+/// As [`http2`], with the task that ends when the connection does.
 async fn http2_and_its_end(
     address: SocketAddr,
 ) -> (Sender, tokio::task::JoinHandle<hyper::Result<()>>) {

@@ -86,13 +86,13 @@ impl Allowance {
         let compiled = GoRegex::with_size_limit(pattern, left.min(DEFAULT_SIZE_LIMIT));
         let took = match &compiled {
             Ok(regex) => regex.memory(),
-            // Nobody tries the next size, and none that is refused costs more than this one.
+            // Compiling stopped at the limit, so it took all of it.
             Err(error) if error.is_too_large() => left,
             Err(_) => pattern.len(),
         };
         self.0.store(left.saturating_sub(took), Ordering::Relaxed);
         match compiled {
-            Ok(regex) if regex.memory() > left => Err(too_large(pattern)),
+            Ok(_) if took > left => Err(too_large(pattern)),
             other => other,
         }
     }

@@ -110,10 +110,16 @@ fn files(kind: NewKind, name: &str) -> Vec<(&'static str, String)> {
     };
     match kind {
         NewKind::Constraint => {
-            vec![("template.yaml", filled(TEMPLATE)), ("constraint.yaml", filled(CONSTRAINT))]
+            vec![
+                ("template.yaml", filled(&[TEMPLATE_HEAD, CEL_CODE].concat())),
+                ("constraint.yaml", filled(CONSTRAINT)),
+            ]
         }
         NewKind::Rego => {
-            vec![("template.yaml", filled(REGO_TEMPLATE)), ("constraint.yaml", filled(CONSTRAINT))]
+            vec![
+                ("template.yaml", filled(&[TEMPLATE_HEAD, REGO_CODE].concat())),
+                ("constraint.yaml", filled(CONSTRAINT)),
+            ]
         }
         NewKind::ValidatingPolicy => vec![
             ("policy.yaml", filled(VALIDATING)),
@@ -137,7 +143,8 @@ fn files(kind: NewKind, name: &str) -> Vec<(&'static str, String)> {
     }
 }
 
-const TEMPLATE: &str = "\
+/// A template up to its code.
+const TEMPLATE_HEAD: &str = "\
 # A template defines a kind of constraint, its parameters and its rule.
 apiVersion: templates.gatekeeper.sh/v1
 kind: ConstraintTemplate
@@ -161,7 +168,9 @@ spec:
                 type: string
   targets:
   - target: admission.k8s.gatekeeper.sh
-    code:
+";
+
+const CEL_CODE: &str = "    code:
     - engine: K8sNativeValidation
       source:
         validations:
@@ -171,31 +180,7 @@ spec:
           messageExpression: \"'required labels: ' + variables.params.labels.join(', ')\"
 ";
 
-const REGO_TEMPLATE: &str = "\
-# A template defines a kind of constraint, its parameters and its rule.
-apiVersion: templates.gatekeeper.sh/v1
-kind: ConstraintTemplate
-metadata:
-  name: LOWER
-  annotations:
-    metadata.gatekeeper.sh/title: KIND
-    description: Requires labels.
-spec:
-  crd:
-    spec:
-      names:
-        kind: KIND
-      validation:
-        openAPIV3Schema:
-          type: object
-          properties:
-            labels:
-              type: array
-              items:
-                type: string
-  targets:
-  - target: admission.k8s.gatekeeper.sh
-    code:
+const REGO_CODE: &str = "    code:
     - engine: Rego
       source:
         version: v1

@@ -33,9 +33,13 @@ pub(super) struct Defined {
 }
 
 impl Definitions {
-    /// Whether an object is a CustomResourceDefinition.
-    pub fn is_definition(object: &Value) -> bool {
-        object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
+    /// Adds the CustomResourceDefinitions among objects.
+    pub fn add_those_of<'o>(&mut self, objects: impl Iterator<Item = &'o Value>) {
+        for object in objects {
+            if object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition") {
+                self.add(object);
+            }
+        }
     }
 
     /// Adds a CustomResourceDefinition with the fields of its objects.

@@ -88,7 +88,7 @@ fn scaled(prober: &mut Prober<'_>, object: &Value) -> Option<Bypass> {
 fn resized(prober: &mut Prober<'_>, offence: &Offence) -> Option<Bypass> {
     let offender = offence.container.as_ref()?;
     let is_pod = offender.clean.get("kind").and_then(Value::as_str) == Some("Pod");
-    // A resize changes what is there.
+    // A resize changes resources that the container has already.
     let both = [&offender.good, &offender.bad].iter().all(|it| it.get("resources").is_some());
     if !is_pod || !both || offender.members != ["resources"] {
         return None;

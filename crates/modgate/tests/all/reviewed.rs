@@ -626,7 +626,7 @@ fn small_differences_of_public_policies() {
     assert!(shown.contains("./below/suite.yaml\t"), "{shown}");
 }
 
-/// Text of Rego v1 in a template of v0: the first error says what it is (`experience` F13), at the command line
+/// Rego v1 in a v0 template: the first error names the version (`experience` F13), at the command line
 /// and to gator's users alike.
 #[test]
 fn the_first_error_of_v1_in_a_template_of_v0() {

@@ -127,7 +127,7 @@ pub(super) fn ignored(
         let help = Some("put each into an item of its own".to_owned());
         lints.push(Code::NoEffect, field(name), message, help);
     }
-    // Those that say what the condition says by itself.
+    // `matchValue` and `matchRegex` that give the result of the condition itself.
     let is_same = match &criterion.test {
         Test::Value(text) => text == "true",
         Test::OneOf(texts) => texts.iter().eq(["true"]),
