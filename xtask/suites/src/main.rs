@@ -26,9 +26,6 @@ struct Args {
 enum Task {
     /// Run every test of the workspace, then every corpus; print the totals.
     Test(test::Args),
-    /// Run one program of tests, in place of it.
-    #[command(hide = true)]
-    RunTest(test::RunArgs),
     /// Run the conformance corpora and print a table per file.
     Conformance(conformance::Args),
     /// Ask an original's own packages and modgate the same random programs; print what differs.
@@ -48,7 +45,6 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Args::parse().task {
         Task::Test(args) => test::run(&args),
-        Task::RunTest(args) => test::run_program(&args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Differential(args) => differential::run(&args),
         Task::Codegen(args) => codegen::run(&args),

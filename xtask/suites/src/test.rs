@@ -1,21 +1,21 @@
 //! `cargo xtask test`: everything that proves the project right, in one command.
 
 use std::{
+    collections::VecDeque,
     env,
-    ffi::OsString,
-    io::{BufRead as _, BufReader},
-    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
+    sync::Mutex,
+    thread,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use modgate_testkit::{Roots, Run, cluster, corpus};
 use modgate_value::Value;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Passed on to `cargo test`, for example `-- --nocapture`.
+    /// Passed on to `cargo test`, and after `--` to each program of tests, for example `-p modgate -- audit`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     cargo: Vec<String>,
 }
@@ -110,6 +110,9 @@ fn cargo() -> Command {
 /// How many of the slowest tests are printed.
 const SLOWEST: usize = 10;
 
+/// Packages whose tests wait for an API server most of their time. They run beside those that compute.
+const WAITING: [&str; 2] = ["modgate-e2e", "modgate-testkit"];
+
 #[derive(Default)]
 struct Tests {
     success: bool,
@@ -128,65 +131,134 @@ struct Timed {
     name: String,
 }
 
-/// What the runner of tests is called with, and prints before the name of each program.
-const RUNNER: &str = "run-test";
-const PROGRAM: &str = "test program ";
-
-/// Arguments of the task that cargo runs in place of each program of tests.
-#[derive(Debug, clap::Args)]
-pub(crate) struct RunArgs {
-    program: PathBuf,
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    arguments: Vec<OsString>,
+/// A program of tests, as cargo has built it.
+#[derive(Debug, Clone, PartialEq)]
+struct Program {
+    package: String,
+    name: String,
+    executable: PathBuf,
+    /// The folder of the package, in which cargo runs its tests.
+    folder: PathBuf,
 }
 
-/// Becomes a program of tests that prints how long each one took.
-#[expect(clippy::print_stdout, reason = "`cargo_test` reads it")]
-pub(crate) fn run_program(args: &RunArgs) -> Result<bool> {
-    let mut program = Command::new(&args.program);
-    program.args(&args.arguments);
-    // Programs of documentation tests are elsewhere, and know no such flag.
-    let folder = args.program.parent().and_then(Path::file_name);
-    if folder.is_some_and(|folder| folder == "deps") {
-        let name = args.program.file_name().unwrap_or_default().to_string_lossy();
-        println!("{PROGRAM}{}", name.rsplit_once('-').map_or(&*name, |(name, _)| name));
-        // libtest takes its unstable flags from a stable compiler only with an option.
-        program.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);
-    }
-    Err(program.exec()).with_context(|| args.program.display().to_string())
+/// What there is to run.
+enum Job {
+    Program(Program),
+    /// The examples of documentation, which cargo itself compiles and runs.
+    Examples,
 }
 
-#[expect(clippy::print_stdout, reason = "cargo's own output is passed on")]
+/// Builds all programs of tests, then runs two at a time.
+#[expect(clippy::print_stdout, reason = "the tests' own output is passed on")]
 fn cargo_test(arguments: &[String]) -> Result<Tests> {
-    let runner = [env::current_exe()?.display().to_string(), RUNNER.to_owned()];
-    let mut child = cargo()
-        .args(["test", "--workspace", "--no-fail-fast", "--config"])
-        .arg(format!("target.'cfg(unix)'.runner = {runner:?}"))
-        .args(arguments)
-        // Tests of what a terminal is not shown.
-        .env_remove("CLICOLOR_FORCE")
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot run cargo")?;
-    let mut tests = Tests::default();
-    let stdout = child.stdout.take().context("no output of cargo")?;
-    for line in BufReader::new(stdout).lines() {
-        let line = line?;
-        if tests.is_news(&line) {
-            println!("{line}");
+    let split = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let (for_cargo, for_programs) = arguments.split_at(split);
+    let for_programs = for_programs.get(1..).unwrap_or_default();
+    let mut jobs: VecDeque<Job> = VecDeque::new();
+    let Some(programs) = build_programs(for_cargo)? else { return Ok(Tests::default()) };
+    jobs.push_back(Job::Examples);
+    for program in programs {
+        if WAITING.contains(&&*program.package) {
+            jobs.push_front(Job::Program(program));
+        } else {
+            jobs.push_back(Job::Program(program));
         }
     }
-    tests.success = child.wait()?.success();
-    Ok(tests)
+    let jobs = Mutex::new(jobs);
+    let tests = Mutex::new(Tests { success: true, ..Tests::default() });
+    let work = |next: fn(&mut VecDeque<Job>) -> Option<Job>| -> Result<()> {
+        loop {
+            let job = next(&mut *jobs.lock().map_err(|_| anyhow!("another worker failed"))?);
+            let Some(job) = job else { return Ok(()) };
+            let (program, output) = match job {
+                Job::Program(program) => (program.name.clone(), program.run(for_programs)?),
+                Job::Examples => ("examples".to_owned(), examples(for_cargo, for_programs)?),
+            };
+            let mut tests = tests.lock().map_err(|_| anyhow!("another worker failed"))?;
+            tests.success &= output.status.success();
+            tests.program = program;
+            for line in String::from_utf8_lossy(&output.stdout).lines() {
+                if tests.is_news(line) {
+                    println!("{line}");
+                }
+            }
+        }
+    };
+    // One worker begins with the programs that wait, the other one with those that compute.
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| work(VecDeque::pop_front));
+        work(VecDeque::pop_back)?;
+        waiting.join().map_err(|_| anyhow!("a worker panicked"))?
+    })?;
+    tests.into_inner().map_err(|_| anyhow!("a worker panicked"))
+}
+
+/// The programs of tests; none if they do not compile.
+fn build_programs(arguments: &[String]) -> Result<Option<Vec<Program>>> {
+    let output = cargo()
+        .args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"])
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    let messages = output.stdout.split(|byte| *byte == b'\n');
+    let values = messages.filter_map(|line| Value::from_json(line).ok());
+    let programs = values.filter_map(|message| Program::of_message(&message)).collect();
+    Ok(output.status.success().then_some(programs))
+}
+
+/// Compiles and runs the examples of documentation.
+fn examples(for_cargo: &[String], for_programs: &[String]) -> Result<Output> {
+    cargo()
+        .args(["test", "--workspace", "--doc", "--no-fail-fast"])
+        .args(for_cargo)
+        .arg("--")
+        .args(for_programs)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")
+}
+
+impl Program {
+    /// Of a line of `cargo --message-format=json`, if it is about such a program.
+    fn of_message(message: &Value) -> Option<Self> {
+        let is_test = message.get("profile")?.get("test")?.as_bool()?;
+        let folder = Path::new(message.get("manifest_path")?.as_str()?).parent()?.to_owned();
+        let id = message.get("package_id")?.as_str()?;
+        // `path+file:///folder/name#0.1.0`, or `path+file:///folder#name@0.1.0`.
+        let (path, rest) = id.rsplit_once('#')?;
+        let package = match rest.split_once('@') {
+            Some((name, _)) => name,
+            None => path.rsplit('/').next()?,
+        };
+        let program = Self {
+            package: package.to_owned(),
+            name: message.get("target")?.get("name")?.as_str()?.to_owned(),
+            executable: message.get("executable")?.as_str()?.into(),
+            folder,
+        };
+        is_test.then_some(program)
+    }
+
+    fn run(&self, arguments: &[String]) -> Result<Output> {
+        Command::new(&self.executable)
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder)
+            // Tests of what a terminal is not shown.
+            .env_remove("CLICOLOR_FORCE")
+            // libtest takes its unstable flags from a stable compiler only with this.
+            .env("RUSTC_BOOTSTRAP", "1")
+            .args(["-Zunstable-options", "--report-time"])
+            .args(arguments)
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| self.executable.display().to_string())
+    }
 }
 
 impl Tests {
     /// Takes in a line; whether a reader wants to see it: tests that pass are only counted.
     fn is_news(&mut self, line: &str) -> bool {
-        if let Some(program) = line.strip_prefix(PROGRAM) {
-            program.clone_into(&mut self.program);
-            return false;
-        }
         self.count(line);
         if let Some(timed) = self.timed(line) {
             self.timed.push(timed);
@@ -245,6 +317,27 @@ mod tests {
     }
 
     #[test]
+    fn programs_of_tests_are_told_from_others() {
+        let message = |executable: &str, test: bool| {
+            let text = format!(
+                r#"{{"reason": "compiler-artifact", "package_id": "path+file:///p/modgate-e2e#0.1.0",
+                "manifest_path": "/p/modgate-e2e/Cargo.toml", "target": {{"name": "status"}},
+                "profile": {{"test": {test}}}, "executable": {executable}}}"#
+            );
+            Program::of_message(&Value::from_json(text.as_bytes()).expect("JSON"))
+        };
+        let program = Program {
+            package: "modgate-e2e".to_owned(),
+            name: "status".to_owned(),
+            executable: "/t/status-1".into(),
+            folder: "/p/modgate-e2e".into(),
+        };
+        assert_eq!(message("\"/t/status-1\"", true), Some(program));
+        assert_eq!(message("null", true), None, "a library");
+        assert_eq!(message("\"/t/modgate\"", false), None, "a binary");
+    }
+
+    #[test]
     fn totals() {
         let mut tests = Tests::default();
         tests.count("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out");
@@ -255,9 +348,8 @@ mod tests {
 
     #[test]
     fn the_slowest_come_first() {
-        let mut tests = Tests::default();
+        let mut tests = Tests { program: "router".to_owned(), ..Tests::default() };
         let lines = [
-            ("test program router", false),
             ("running 2 tests", false),
             ("test a::quick ... ok <0.001s>", false),
             ("test a::slow ... ok <12.500s>", false),
