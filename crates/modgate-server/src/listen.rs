@@ -240,12 +240,13 @@ impl Served {
             outcome = connection.as_mut() => outcome,
             () = self.connection.is_cut_off() => {
                 self.made_room();
-                // Its place is taken, and others may open connections faster than these close.
-                // One with a request makes room only if its body does not come.
+                // Its place is taken, and others may open connections faster than these close. Its
+                // client may have sent a request the moment before, which is then answered.
                 let closing = self.connections.closing();
                 let is_between_requests =
                     self.connection.is_in_use() && !self.connection.has_requests();
-                if closing.is_none() || !is_between_requests {
+                let is_closed_gracefully = is_between_requests && closing.is_some();
+                if !is_closed_gracefully && !self.connection.is_at_work() {
                     return;
                 }
                 match self.close(connection).await {
@@ -280,7 +281,7 @@ impl Served {
             match timeout(CLOSING, connection.as_mut()).await {
                 Ok(outcome) => return Some(outcome),
                 // A request came at the last moment.
-                Err(_) if self.connection.has_requests() => {}
+                Err(_) if self.connection.is_at_work() => {}
                 Err(_) => return None,
             }
         }
@@ -288,5 +289,128 @@ impl Served {
 
     fn made_room(&self) {
         tracing::debug!(target: "listen", peer = %self.peer, "idle connection closed to make room");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{extract::DefaultBodyLimit, routing::post};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream},
+        sync::Notify,
+        task::yield_now,
+    };
+
+    use super::*;
+
+    const PEER: SocketAddr =
+        SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+    /// A listener with room for one connection, and a route that answers once it is told to.
+    struct Bench {
+        connections: Arc<Connections>,
+        routes: Router,
+        answer: Arc<Notify>,
+        closed: (watch::Sender<()>, watch::Receiver<()>),
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let answer = Arc::new(Notify::new());
+            let told = Arc::clone(&answer);
+            let handler = move |body: String| async move {
+                told.notified().await;
+                body.len().to_string()
+            };
+            let limits = Limits { all: 1, per_peer: 1, first_request: FIRST_REQUEST, idle: IDLE };
+            Self {
+                connections: Arc::new(Connections::new(limits)),
+                routes: Router::new().route("/", post(handler)).layer(DefaultBodyLimit::disable()),
+                answer,
+                closed: watch::channel(()),
+            }
+        }
+
+        /// Another connection; the one that is open makes room.
+        fn admit(&self) -> Arc<Connection> {
+            self.connections.admit(PEER.ip()).expect("room")
+        }
+
+        /// The side of the client of a connection that may send requests.
+        async fn open(&self) -> DuplexStream {
+            let (client, server) = tokio::io::duplex(1 << 20);
+            let connection = self.admit();
+            connection.shook_hands();
+            let mut served = Served {
+                http: Arc::new(protocol()),
+                routes: self.routes.clone(),
+                closed: self.closed.1.clone(),
+                peer: PEER,
+                connections: Arc::clone(&self.connections),
+                connection,
+            };
+            tokio::spawn(async move { served.speak(server).await });
+            // It waits for a request.
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            client
+        }
+    }
+
+    async fn send(client: &mut DuplexStream, length: usize, body: &str) {
+        let head = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n");
+        client.write_all(head.as_bytes()).await.expect("sent");
+        client.write_all(body.as_bytes()).await.expect("sent");
+    }
+
+    async fn read(client: &mut DuplexStream) -> String {
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.expect("readable");
+        text.to_lowercase()
+    }
+
+    /// Nothing runs between the moment in which the request comes and the one in which its connection is
+    /// chosen to make room: it has no request yet, and has one when it notices.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_comes_when_its_connection_makes_room_is_answered() {
+        for body in ["", "text"] {
+            let bench = Bench::new();
+            let mut client = bench.open().await;
+            send(&mut client, body.len(), body).await;
+            let _other = bench.admit();
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            bench.answer.notify_one();
+            let answer = read(&mut client).await;
+            assert!(answer.starts_with("http/1.1 200"), "{answer}");
+            assert!(answer.contains("connection: close"), "{answer}");
+        }
+    }
+
+    /// A body may be on its way for longer than one that does not come would be waited for.
+    #[tokio::test(start_paused = true)]
+    async fn a_long_body_that_comes_is_not_cut_off() {
+        for (pause, comes) in [(100, true), (3000, false)] {
+            let bench = Bench::new();
+            let mut client = bench.open().await;
+            let (part, parts) = ("x".repeat(200_000), 40);
+            send(&mut client, parts * part.len(), "").await;
+            let mut part_of_it = async || {
+                let sent = client.write_all(part.as_bytes()).await;
+                sleep(Duration::from_millis(pause)).await;
+                sent
+            };
+            for _ in 0..parts - 10 {
+                part_of_it().await.expect("sent");
+            }
+            let _other = bench.connections.admit(PEER.ip());
+            for _ in 0..10 {
+                let _ = part_of_it().await;
+            }
+            bench.answer.notify_one();
+            assert_eq!(read(&mut client).await.starts_with("http/1.1 200"), comes);
+        }
     }
 }

@@ -19,6 +19,9 @@ use tokio::{
 /// connection is the first to go when there are too many.
 const PATIENT: Duration = Duration::from_secs(2);
 
+/// A body that comes at least this fast is not late, however long it is: bytes for a millisecond.
+const BODY_RATE: u64 = 1 << 10;
+
 /// Connections that make room wait for requests on their way, at most so many at a time.
 const MAX_CLOSING: usize = 64;
 
@@ -90,6 +93,8 @@ pub(super) struct Connection {
     requests: AtomicUsize,
     /// Those of them whose body is not there yet.
     receiving: AtomicUsize,
+    /// The bytes of bodies that came since no body was on its way.
+    body_bytes: AtomicU64,
     /// Whether a request was answered.
     answered: AtomicBool,
     /// Milliseconds from `since` to the last progress, request or answer.
@@ -121,6 +126,7 @@ impl Connections {
             last_answer: AtomicBool::new(false),
             requests: AtomicUsize::new(0),
             receiving: AtomicUsize::new(0),
+            body_bytes: AtomicU64::new(0),
             answered: AtomicBool::new(false),
             last: AtomicU64::new(0),
             cut: Notify::new(),
@@ -231,7 +237,15 @@ impl Connection {
         self.http2.store(http2, Ordering::Relaxed);
         self.touch();
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.receiving.fetch_add(1, Ordering::Relaxed);
+        if self.receiving.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.body_bytes.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// So many bytes of a body were received.
+    pub(super) fn receives(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.body_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// All of its body was received, or is not wanted.
@@ -246,6 +260,12 @@ impl Connection {
         self.requests.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Whether it answers a request, or receives one whose body is not late. Such a connection is not
+    /// cut off, also when it was to make room the moment before its request came.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.has_requests() && self.overdue().is_none()
+    }
+
     /// Whether a request is open.
     pub(super) fn has_requests(&self) -> bool {
         self.requests.load(Ordering::Relaxed) > 0
@@ -257,16 +277,19 @@ impl Connection {
     }
 
     /// Since when the connection has waited for its first request or for the bodies of all of its
-    /// requests, if that is too long.
+    /// requests, if that is too long. A body that comes fast enough may be long.
     fn overdue(&self) -> Option<Instant> {
         let requests = self.requests.load(Ordering::Relaxed);
-        let since = match requests {
+        let (since, patience) = match requests {
             0 if self.answered.load(Ordering::Relaxed) => return None,
-            0 => self.since,
+            0 => (self.since, PATIENT),
             _ if requests > self.receiving.load(Ordering::Relaxed) => return None,
-            _ => self.waits_since(),
+            _ => {
+                let millis = self.body_bytes.load(Ordering::Relaxed) / BODY_RATE;
+                (self.waits_since(), PATIENT + Duration::from_millis(millis))
+            }
         };
-        (since.elapsed() > PATIENT).then_some(since)
+        (since.elapsed() > patience).then_some(since)
     }
 
     /// What the connection waits for; `None` while a request is received or evaluated.

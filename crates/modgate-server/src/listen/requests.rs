@@ -92,7 +92,11 @@ impl Body for Received {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Some(body) = self.body.as_mut() else { return Poll::Ready(None) };
         let frame = std::task::ready!(Pin::new(&mut *body).poll_frame(cx));
-        if body.is_end_stream() || !matches!(frame, Some(Ok(_))) {
+        let ended = body.is_end_stream();
+        if let Some(Ok(frame)) = &frame {
+            self.open.connection.receives(frame.data_ref().map_or(0, Bytes::len));
+        }
+        if ended || !matches!(frame, Some(Ok(_))) {
             self.body = None;
             self.open.connection.received();
         }
