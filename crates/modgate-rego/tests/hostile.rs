@@ -59,6 +59,7 @@ fn documents() -> Vec<Json> {
         long("%1000000d", 9_000),
         long("{{range .}}{{.}}{{end}}", 20_000),
         long("{a,b}*", 6_000),
+        long("$9${0}$x ", 30_000),
         long("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", 60_000),
         long("a.", 50_000),
         long("1.2.3-", 50_000),
@@ -230,10 +231,20 @@ fn calls<T>(first: usize, make: impl Fn(&str, &Query, &[Json]) -> T) -> Vec<T> {
                 row.splice(place..=place, [document.clone()]);
                 rows.push(row);
                 if arity == 2 {
-                    let mut row = vec![documents.get(28).cloned().unwrap_or_default(); arity];
+                    let mut row = vec![documents.get(29).cloned().unwrap_or_default(); arity];
                     row.splice(place..=place, [document.clone()]);
                     rows.push(row);
                 }
+            }
+            if arity == 3 {
+                // As what replaces each match in a long text.
+                let text = documents.first().cloned().unwrap_or_default();
+                rows.push(vec![text, Json::from("a"), document.clone()]);
+            }
+            if builtin.name == "strings.replace_n" {
+                let text = documents.first().cloned().unwrap_or_default();
+                let pairs = [("a", document.clone())].into_iter().collect();
+                rows.push(vec![pairs, text]);
             }
             let name = format!("{} with document {number}", builtin.name);
             calls.extend(rows.iter().map(|row| make(&name, &query, row)));

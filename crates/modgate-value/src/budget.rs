@@ -166,6 +166,24 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
+    /// Charges `more` bytes that are about to be appended to a buffer of `length` bytes and this capacity.
+    /// Returns for how many bytes to reserve room exactly, 0 if there is room: a buffer that grows doubles, but
+    /// for no more than may still be charged, so that it and its copy while it grows take at most twice the
+    /// limit.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted::Bytes`] when fewer bytes are left.
+    pub fn append(&self, length: usize, capacity: usize, more: usize) -> Result<usize, Exhausted> {
+        self.allocate(more)?;
+        let needed = length.saturating_add(more);
+        if needed <= capacity {
+            return Ok(0);
+        }
+        let most = needed.saturating_add(usize::try_from(self.bytes_left()).unwrap_or(usize::MAX));
+        Ok(capacity.saturating_mul(2).clamp(needed, most) - length)
+    }
+
     /// Gives back `bytes` that were charged and are free again.
     pub fn release(&self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
@@ -292,6 +310,23 @@ mod tests {
         clock.0.set(6);
         let first_error = (0..LIMITS.steps).find_map(|_| budget.spend(1).err());
         assert_eq!(first_error, Some(Exhausted::Time { limit: LIMITS.time }));
+    }
+
+    #[test]
+    fn a_buffer_and_its_copy_take_at_most_twice_the_limit() {
+        for piece in [1, 7, 60] {
+            let budget = Budget::new(LIMITS, &Frozen);
+            let (mut length, mut capacity) = (0, 0);
+            while let Ok(reserve) = budget.append(length, capacity, piece) {
+                if reserve > 0 {
+                    assert!(capacity + length + reserve <= 200, "{capacity} {length} {reserve}");
+                    capacity = length + reserve;
+                }
+                length += piece;
+                assert!(length <= capacity);
+            }
+            assert!(length <= 100 && length + piece > 100, "{length}");
+        }
     }
 
     #[test]

@@ -274,7 +274,7 @@ impl GoRegex {
         budget: &Budget<'_>,
     ) -> Result<String, Exhausted> {
         self.replace(text, budget, |captures, out| {
-            self.expand_within(template, text, captures, out, budget)
+            self.expanded(template, text, captures, budget, |piece| append(piece, out, budget))
         })
     }
 
@@ -328,13 +328,13 @@ impl GoRegex {
         Ok(out)
     }
 
-    /// `ExpandString`: appends `template` with the groups of `captures`, found in `text`, filled in.
-    pub fn expand(&self, template: &str, text: &str, captures: &Captures, out: &mut String) {
-        // An unlimited budget is never exhausted.
-        let _ = self.expand_within(template, text, captures, out, &Budget::unlimited());
-    }
-
-    fn expand_within(
+    /// `ExpandString`: appends `template` with the groups of `captures`, found in `text`, filled in. Its bytes
+    /// are for the caller to charge.
+    ///
+    /// # Errors
+    ///
+    /// When the references in `template` exceed the steps or the time left in `budget`.
+    pub fn expand(
         &self,
         template: &str,
         text: &str,
@@ -342,16 +342,32 @@ impl GoRegex {
         out: &mut String,
         budget: &Budget<'_>,
     ) -> Result<(), Exhausted> {
+        self.expanded(template, text, captures, budget, |piece| {
+            out.push_str(piece);
+            Ok(())
+        })
+    }
+
+    /// Gives the pieces of a template with the groups filled in.
+    fn expanded(
+        &self,
+        template: &str,
+        text: &str,
+        captures: &Captures,
+        budget: &Budget<'_>,
+        mut push: impl FnMut(&str) -> Result<(), Exhausted>,
+    ) -> Result<(), Exhausted> {
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('$') {
-            append(before, out, budget)?;
+            budget.spend(1)?;
+            push(before)?;
             if let Some(after) = after.strip_prefix('$') {
-                append("$", out, budget)?;
+                push("$")?;
                 rest = after;
                 continue;
             }
             let Some((name, after)) = group_reference(after) else {
-                append("$", out, budget)?;
+                push("$")?;
                 rest = after;
                 continue;
             };
@@ -359,16 +375,17 @@ impl GoRegex {
             let group = match group_number(name) {
                 Some(number) => captures.get(number),
                 // Of several groups with this name the first one that took part.
-                None => self
-                    .names
-                    .iter()
-                    .zip(captures.groups())
-                    .find_map(|(known, group)| group.clone().filter(|_| known == name)),
+                None => {
+                    budget.spend(self.names.len() as u64 / 8)?;
+                    self.names
+                        .iter()
+                        .zip(captures.groups())
+                        .find_map(|(known, group)| group.clone().filter(|_| known == name))
+                }
             };
-            let group = group.and_then(|group| text.get(group)).unwrap_or_default();
-            append(group, out, budget)?;
+            push(group.and_then(|group| text.get(group)).unwrap_or_default())?;
         }
-        append(rest, out, budget)
+        push(rest)
     }
 
     /// `Split`: the pieces of `text` between matches; at most `limit` of them, the last one
@@ -512,7 +529,7 @@ fn next_character(text: &str, at: usize) -> usize {
 }
 
 fn append(text: &str, out: &mut String, budget: &Budget<'_>) -> Result<(), Exhausted> {
-    budget.allocate(text.len())?;
+    out.reserve_exact(budget.append(out.len(), out.capacity(), text.len())?);
     out.push_str(text);
     Ok(())
 }

@@ -152,8 +152,9 @@ impl<'a> Sink<'a> {
     }
 
     pub(super) fn push(&mut self, text: &str) -> Result<(), BuiltinError> {
-        self.budget.allocate(text.len())?;
-        self.text.push_str(text);
+        let Self { text: out, budget } = self;
+        out.reserve_exact(budget.append(out.len(), out.capacity(), text.len())?);
+        out.push_str(text);
         Ok(())
     }
 
@@ -449,7 +450,8 @@ fn replace_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     }
     let mut out: Vec<u8> = Vec::new();
     let mut push = |part: &[u8]| -> Result<(), BuiltinError> {
-        context.allocate(part.len())?;
+        let room = context.heap.budget().append(out.len(), out.capacity(), part.len())?;
+        out.reserve_exact(room);
         out.extend_from_slice(part);
         Ok(())
     };

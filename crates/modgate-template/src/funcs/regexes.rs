@@ -126,7 +126,7 @@ fn replace<'a>(
         if literal {
             out.push_str(&template);
         } else {
-            regex.expand(&template, &text, &captures, &mut out);
+            regex.expand(&template, &text, &captures, &mut out, budget)?;
         }
         copied = range.end;
     }

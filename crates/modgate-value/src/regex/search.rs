@@ -352,4 +352,31 @@ mod tests {
             assert!(budget.ran_out());
         }
     }
+
+    /// One match, and a replacement of it that goes on for long.
+    #[test]
+    fn a_replacement_ends_with_its_time() {
+        let clock = Looked(Cell::new(0));
+        let limits = Limits { time: Duration::from_millis(9), ..Limits::UNLIMITED };
+        for (pattern, reference) in
+            [("a", "$9"), ("a", "$$"), ("a", "$"), ("a", "${n}"), (&*"(?P<m>a)?".repeat(99), "$n")]
+        {
+            let regex = GoRegex::new(pattern).expect(pattern);
+            let template = format!("{reference} ").repeat(100_000);
+            let timed = Err(Exhausted::Time { limit: limits.time });
+            let budget = Budget::new(limits, &clock);
+            let replaced = regex.replace_all_within("a", &template, &budget).map(drop);
+            assert_eq!(replaced, timed, "{pattern} {reference}");
+            let budget = Budget::new(limits, &clock);
+            let captures = regex.captures("a", &Budget::unlimited()).expect("unlimited");
+            let expanded = regex.expand(
+                &template,
+                "a",
+                &captures.expect("a match"),
+                &mut String::new(),
+                &budget,
+            );
+            assert_eq!(expanded, timed, "{pattern} {reference}");
+        }
+    }
 }
