@@ -1,5 +1,7 @@
 //! Sprig's hashes, passwords and encryption.
 
+use std::time::Duration;
+
 use aes::{
     Aes256,
     cipher::{BlockCipherDecrypt as _, BlockCipherEncrypt as _, KeyInit as _},
@@ -227,6 +229,12 @@ fn alphabet(class: u8) -> &'static [u8] {
     }
 }
 
+/// The bytes that scrypt takes with N = 2^15 and r = 8. It gives them back.
+const SCRYPT_MEMORY: usize = 32 << 20;
+
+/// About the time that it takes, without a look at the clock.
+const SCRYPT_TIME: Duration = Duration::from_millis(200);
+
 /// `derivePassword counter type password user site`
 fn derive_password<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
     let counter = match args.get(0) {
@@ -240,8 +248,14 @@ fn derive_password<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
     let (password, user, site) =
         (args.text(2).as_bytes(), args.text(3).as_bytes(), args.text(4).as_bytes());
     let length = |text: &[u8]| u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes();
-    // scrypt with N = 2^15, r = 8, p = 2: 32 MiB and about a fifth of a second.
-    cx.allocate(32 << 20)?;
+    let left = cx.budget().bytes_left();
+    if left < SCRYPT_MEMORY as u64 {
+        return Err(Fault::new(format!(
+            "derivePassword needs {SCRYPT_MEMORY} bytes of memory, and {left} bytes are left of the budget"
+        )));
+    }
+    cx.budget().check_time_for(SCRYPT_TIME)?;
+    cx.allocate(SCRYPT_MEMORY)?;
     cx.spend(4 << 20)?;
     let failed = |_| Fault::new("failed to derive password");
     let params = scrypt::Params::new(15, 8, 2).map_err(failed)?;
@@ -249,6 +263,7 @@ fn derive_password<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
     let mut key = [0; 64];
     scrypt::scrypt(password, &salt, &params, &mut key)
         .map_err(|_| Fault::new("failed to derive password"))?;
+    cx.budget().release(SCRYPT_MEMORY);
     let mut mac = Hmac::<Sha256>::new_from_slice(&key)
         .map_err(|_| Fault::new("failed to derive password"))?;
     mac.update(&[SITE_SEED, &length(site), site, &counter.to_be_bytes()].concat());
