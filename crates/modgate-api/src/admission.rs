@@ -195,7 +195,10 @@ impl AdmissionRequest {
                 Operation::Update => {
                     (!object || !old_object, "an UPDATE has an object and an oldObject")
                 }
-                Operation::Delete => (object, "a DELETE has no object"),
+                // Also of a collection: it is asked about each of its objects.
+                Operation::Delete => {
+                    (object || !old_object, "a DELETE has an oldObject and no object")
+                }
                 Operation::Connect => (old_object, "a CONNECT has no oldObject"),
             },
         ];
@@ -341,8 +344,8 @@ mod tests {
         assert_eq!(request(&[]).implausible(), None);
         let update = [("operation", r#""UPDATE""#), ("oldObject", "{}")];
         assert_eq!(request(&update).implausible(), None);
-        let delete = [("operation", r#""DELETE""#), ("object", "null")];
-        assert_eq!(request(&delete).implausible(), None, "of a collection");
+        let delete = [("operation", r#""DELETE""#), ("object", "null"), ("oldObject", "{}")];
+        assert_eq!(request(&delete).implausible(), None);
         let connect = [("operation", r#""CONNECT""#)];
         assert_eq!(request(&connect).implausible(), None);
         for (changes, problem) in [
@@ -354,7 +357,8 @@ mod tests {
             (&[("object", "null")], "a CREATE"),
             (&[("oldObject", "{}")], "a CREATE"),
             (&[("operation", r#""UPDATE""#)], "an UPDATE"),
-            (&[("operation", r#""DELETE""#)], "a DELETE"),
+            (&[("operation", r#""DELETE""#), ("oldObject", "{}")], "a DELETE"),
+            (&[("operation", r#""DELETE""#), ("object", "null")], "a DELETE"),
             (&[("operation", r#""CONNECT""#), ("oldObject", "{}")], "a CONNECT"),
         ] {
             let found = request(changes).implausible();

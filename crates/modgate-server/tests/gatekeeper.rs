@@ -651,6 +651,86 @@ async fn a_write_without_an_object_is_denied_on_every_route() {
     }
 }
 
+/// An object with many faults gets an answer of bounded length, which says how many violations it leaves out.
+#[tokio::test]
+async fn messages_of_many_violations_are_bounded() {
+    let template = "{apiVersion: templates.gatekeeper.sh/v1, kind: ConstraintTemplate, \
+        metadata: {name: each}, spec: {crd: {spec: {names: {kind: Each}}}, targets: [{target: \
+        admission.k8s.gatekeeper.sh, rego: 'package each\n\nviolation[{\"msg\": msg}] { \
+        c := input.review.object.spec.containers[_]; msg := sprintf(\"container <%s> is bad\", [c.name]) }'}]}}";
+    let constraint =
+        "{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Each, metadata: {name: each}}";
+    let mut server = Server::new(EngineConfig::default(), GatekeeperConfig::default());
+    let problems = server.load(&[template, constraint].map(|text| yaml::value(text).expect(text)));
+    assert!(problems.is_empty(), "{problems:?}");
+    for (count, cut) in [(3, false), (3_000, true)] {
+        let mut request = pod().as_object().cloned().expect("an object");
+        let containers: Vec<String> =
+            (0..count).map(|index| format!("{{name: container-{index:06}}}")).collect();
+        let object = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p, namespace: ns}}, spec: {{containers: [{}]}}}}",
+            containers.join(", ")
+        );
+        request.insert("object", yaml::value(&object).expect("an object"));
+        let response = server.ask("/v1/admit", &request.into()).await;
+        let message = response.path(&["status", "message"]).and_then(Value::as_str).expect("text");
+        assert_eq!(response.get("allowed"), Some(&Value::from(false)));
+        assert!(message.len() < 66_000, "{} bytes", message.len());
+        assert!(
+            message.starts_with("[each] container <container-000000> is bad\n"),
+            "{message:.80}"
+        );
+        let last = message.lines().last().unwrap_or_default();
+        let more = last
+            .strip_prefix("and ")
+            .and_then(|rest| rest.strip_suffix(" more violations of each"));
+        let more: usize = more.map_or(0, |more| more.parse().expect("a number"));
+        let shown = message.lines().filter(|line| line.starts_with("[each] ")).count();
+        assert_eq!((shown + more, more > 0), (count, cut), "{last}");
+    }
+}
+
+/// An API server sends the oldObject with every DELETE, also with those of the objects of a collection,
+/// which have no name. Without it no rule could veto the deletion (KM-5.5).
+#[tokio::test]
+async fn a_deletion_without_an_old_object_is_denied_where_modrules_apply() {
+    let rule = "{apiVersion: api.kubemod.io/v1beta1, kind: ModRule, \
+        metadata: {name: keep, namespace: ns}, spec: {type: Reject, rejectMessage: keep it, \
+        admissionOperations: [DELETE], match: [{select: '$.metadata.labels.keep'}]}}";
+    let mut server = Server::new(EngineConfig::default(), GatekeeperConfig::default());
+    let problems = server.load(&[yaml::value(rule).expect(rule)]);
+    assert!(problems.is_empty(), "{problems:?}");
+    let object = |labels: &str| {
+        let text = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p, namespace: ns, labels: {labels}}}}}"
+        );
+        yaml::value(&text).expect("an object")
+    };
+    for (old, name, allowed, words) in [
+        (Some(object("{}")), "p", true, ""),
+        (Some(object("{}")), "", true, ""),
+        (Some(object("{keep: 'yes'}")), "p", false, "keep it"),
+        (Some(object("{keep: 'yes'}")), "", false, "keep it"),
+        (Some(Value::Null), "p", false, "the request has no object"),
+        (None, "p", false, "the request has no object"),
+        (None, "", false, "the request has no object"),
+    ] {
+        for path in ["/dragnet-webhook", "/mutate", "/validate"] {
+            let mut request = pod().as_object().cloned().expect("an object");
+            request.insert("operation", "DELETE".into());
+            request.insert("name", name.into());
+            request.remove("object");
+            if let Some(old) = &old {
+                request.insert("oldObject", old.clone());
+            }
+            let response = server.ask(path, &request.into()).await;
+            let shown = format!("{path} {name:?} {old:?}: {}", response.to_json());
+            assert_eq!(response.get("allowed"), Some(&Value::from(allowed)), "{shown}");
+            assert!(shown.contains(words), "{shown}");
+        }
+    }
+}
+
 /// Events and exports reach others, so they need a request that an API server can have sent. The decision
 /// does not.
 #[tokio::test]

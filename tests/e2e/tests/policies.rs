@@ -68,6 +68,45 @@ fn kubectl_sees_what_a_webhook_says() {
     succeeds(cluster, "delete validatingwebhookconfiguration smoke", "");
 }
 
+/// Of a collection that is deleted, the API server sends every object as the old one, and no name: so a DELETE
+/// without an old object is a request that it never sends (KM-5.5).
+#[test]
+fn a_rule_holds_up_the_deletion_of_a_collection() {
+    let Some(cluster) = Cluster::shared() else { return };
+    namespace(cluster, "collections", "collections");
+    let policies = tempfile::tempdir().expect("folder");
+    let rule = "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\n\
+        metadata: {name: keep, namespace: collections}\nspec:\n  type: Reject\n  \
+        rejectMessage: keep it\n  admissionOperations: [DELETE]\n  \
+        match: [{select: '$.metadata.labels.keep'}]\n";
+    fs::write(policies.path().join("policies.yaml"), rule).expect("written");
+    let server = Running::of_files(policies.path());
+    let webhook = server.webhook("collections", "/validate").replace("[CREATE]", "[DELETE]");
+    succeeds(cluster, "create -f -", &webhook);
+    let maps: String = ["a", "b", "c"]
+        .map(|name| {
+            let keep = if name == "b" { ", keep: 'yes'" } else { "" };
+            format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: collections, \
+                 labels: {{mine: 'yes'{keep}}}}}\n---\n"
+            )
+        })
+        .concat();
+    succeeds(cluster, "create -f -", &maps);
+    let delete = "delete --raw /api/v1/namespaces/collections/configmaps?labelSelector=mine";
+    let denied = kubectl(cluster, delete, "");
+    assert!(
+        !denied.success && denied.stderr.contains("collections/keep: \"keep it\""),
+        "{denied:?}"
+    );
+    succeeds(cluster, "get configmap -n collections b", "");
+    succeeds(cluster, "label configmap -n collections b keep-", "");
+    succeeds(cluster, delete, "");
+    let left = succeeds(cluster, "get configmap -n collections -l mine -o name", "");
+    assert_eq!(left, "");
+    succeeds(cluster, "delete validatingwebhookconfiguration collections", "");
+}
+
 const TEMPLATE: &str = r#"
 apiVersion: templates.gatekeeper.sh/v1
 kind: ConstraintTemplate

@@ -112,15 +112,15 @@ pub(super) fn mutate_observed<O: Observer>(
     run.decide()
 }
 
-/// The answer when there is no working document: no rule is looked at (6.3, Q-36). The deletion of a
-/// collection has nothing that a rule could be about; every other request without an object is none that an
-/// API server sends (KM-5.5).
+/// The answer when there is no working document: no rule is looked at (6.3, Q-36). A CONNECT has nothing
+/// that a rule could be about; every other request without an object is none that an API server sends: of a
+/// collection that is deleted it sends each object (KM-5.5).
 fn unreferenced(config: &EngineConfig, review: &Review, error: &ReferenceError) -> Decision {
     let mut decision = Decision::unchanged(review.object().cloned().unwrap_or_default());
     decision.reason = reason::NO_REFERENCES.to_owned();
     let unchecked = config.missing_reference == MissingReference::Allow;
-    let is_empty = *error == ReferenceError::NoObject
-        && matches!(review.operation(), Some(Operation::Delete | Operation::Connect));
+    let is_empty =
+        *error == ReferenceError::NoObject && review.operation() == Some(Operation::Connect);
     if !unchecked && !is_empty {
         decision.allowed = false;
         decision.code = 403;

@@ -172,7 +172,7 @@ fn no_name_of_a_node_switches_rules_off() {
 }
 
 #[test]
-fn without_a_kind_rules_run_and_without_an_object_only_deletions_pass() {
+fn without_a_kind_rules_run_and_without_an_object_nothing_passes() {
     let rules = [
         reject("ns/r", "$.spec.privileged"),
         rule("ns/a", "type: Reject, match: [{select: '!isDefined($.kind)'}]"),
@@ -190,7 +190,7 @@ fn without_a_kind_rules_run_and_without_an_object_only_deletions_pass() {
         // KM-5.5
         ("CREATE", "null", false),
         ("UPDATE", "null", false),
-        ("DELETE", "null", true),
+        ("DELETE", "null", false),
     ] {
         let decision = modrules(&snapshot, &review(operation, object), &Cluster::default());
         assert_eq!(decision.allowed, allowed, "{object}: {}", decision.reason);
