@@ -1,7 +1,8 @@
 //! `cargo xtask supply`: what comes in through dependencies.
 //!
 //! Holds everything that is linked into what ships, or runs while it is built, to `deny.toml`:
-//! licenses, sources, banned crates and wildcards. It reads `cargo metadata` and `Cargo.lock` and
+//! licenses, sources, banned crates and wildcards. Sources and checksums are those of all of `Cargo.lock`, so
+//! also of what only tests need. It reads `cargo metadata` and `Cargo.lock` and
 //! installs nothing; images of the Containerfile must have a digest.
 //! `cargo deny check`, where it is installed, finds the same and advisories, too.
 //! With `--sbom` it writes a bill of materials, the same bytes for the same lock file.
@@ -34,6 +35,11 @@ pub(crate) struct Args {
 /// What ships.
 const PROGRAM: &str = "modgate";
 
+/// What ships for a target: the program, and the playground's module that it contains.
+fn shipped(target: &str) -> &'static str {
+    if target.starts_with("wasm32") { "modgate-playground-wasm" } else { PROGRAM }
+}
+
 /// Where crates may come from.
 const SOURCES: &[&str] =
     &["registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"];
@@ -56,7 +62,10 @@ fn hold(bill: Option<&Path>) -> Result<bool> {
     let supply = Supply::read(&rules.targets, &lock)?;
     let recipe = fs::read_to_string(corpus::repository().join("deploy/Containerfile"))?;
     let mut findings = supply.findings(&rules);
+    findings.extend(locked(&lock).iter().flat_map(Locked::findings));
     findings.extend(image::findings(&recipe));
+    findings.sort_unstable();
+    findings.dedup();
     for finding in &findings {
         eprintln!("error: {finding}");
     }
@@ -134,7 +143,10 @@ struct Supply {
 impl Supply {
     fn read(targets: &[String], lock: &str) -> Result<Self> {
         let mut supply = Self::default();
-        let checksums = checksums(lock);
+        let checksums: Checksums = locked(lock)
+            .into_iter()
+            .filter_map(|it| Some(((it.name, it.version), it.checksum?)))
+            .collect();
         for target in targets {
             let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
                 .args([
@@ -154,14 +166,15 @@ impl Supply {
                 String::from_utf8_lossy(&output.stderr).trim()
             );
             supply
-                .add(&Value::from_json(&output.stdout)?, &checksums)
+                .add(&Value::from_json(&output.stdout)?, &checksums, shipped(target))
                 .context("unexpected form of cargo metadata")?;
         }
         Ok(supply)
     }
 
-    /// Adds what `PROGRAM` reaches by normal and build-dependencies.
-    fn add(&mut self, metadata: &Value, checksums: &Checksums) -> Option<()> {
+    /// Adds what a program reaches by normal and build-dependencies.
+    fn add(&mut self, metadata: &Value, checksums: &Checksums, program: &str) -> Option<()> {
+        let mut root = None;
         let mut known: HashMap<&str, Package> = HashMap::new();
         for package in metadata.get("packages")?.as_array()? {
             let text = |key| package.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -180,8 +193,8 @@ impl Supply {
             };
             let checksum = checksums.get(&(name.clone(), version.clone())).cloned();
             let id = package.get("id")?.as_str()?;
-            if name == PROGRAM && source.is_none() {
-                id.clone_into(&mut self.root);
+            if name == program && source.is_none() {
+                root = Some(id.to_owned());
             }
             let license = text("license");
             let package = Package {
@@ -205,7 +218,11 @@ impl Supply {
                 }
             }
         }
-        let mut open = vec![self.root.clone()];
+        let root = root?;
+        if program == PROGRAM {
+            self.root.clone_from(&root);
+        }
+        let mut open = vec![root];
         let mut seen = BTreeSet::new();
         while let Some(id) = open.pop() {
             if !seen.insert(id.clone()) {
@@ -237,14 +254,9 @@ impl Supply {
                 )),
                 None => findings.push(format!("`{name}` {version} names no license")),
             }
-            if let Some(source) = source {
-                if !SOURCES.contains(&source.as_str()) {
-                    findings.push(format!("`{name}` {version} comes from {source}"));
-                }
-                if checksum.is_none() {
-                    findings.push(format!("`{name}` {version} has no checksum in Cargo.lock"));
-                }
-            }
+            let (source, checksum) = (source.clone(), checksum.clone());
+            let locked = Locked { name: name.clone(), version: version.clone(), source, checksum };
+            findings.extend(locked.findings());
             if rules.banned.contains(name) {
                 findings.push(format!("`{name}` is banned by deny.toml"));
             }
@@ -363,22 +375,45 @@ fn faults(bill: &Value) -> Vec<String> {
 
 type Checksums = HashMap<(String, String), String>;
 
-/// Of every package of a lock file, by name and version.
-fn checksums(lock: &str) -> Checksums {
-    let mut checksums = Checksums::new();
-    for package in lock.split("[[package]]\n").skip(1) {
+/// A package of a lock file.
+#[derive(Debug, Default)]
+struct Locked {
+    name: String,
+    version: String,
+    /// `None` for ours.
+    source: Option<String>,
+    checksum: Option<String>,
+}
+
+/// Every package of a lock file.
+fn locked(lock: &str) -> Vec<Locked> {
+    let packages = lock.split("[[package]]\n").skip(1).map(|package| {
         let value = |key: &str| {
             let start = format!("{key} = \"");
             let line = package.lines().find_map(|line| line.strip_prefix(start.as_str()))?;
             line.strip_suffix('"').map(str::to_owned)
         };
-        if let (Some(name), Some(version), Some(sum)) =
-            (value("name"), value("version"), value("checksum"))
-        {
-            checksums.insert((name, version), sum);
+        let (name, version) =
+            (value("name").unwrap_or_default(), value("version").unwrap_or_default());
+        Locked { name, version, source: value("source"), checksum: value("checksum") }
+    });
+    packages.collect()
+}
+
+impl Locked {
+    /// Whether it comes from where crates may come from, and is known by its checksum.
+    fn findings(&self) -> Vec<String> {
+        let Self { name, version, source, checksum } = self;
+        let mut findings = Vec::new();
+        let Some(source) = source else { return findings };
+        if !SOURCES.contains(&source.as_str()) {
+            findings.push(format!("`{name}` {version} comes from {source}"));
         }
+        if checksum.is_none() {
+            findings.push(format!("`{name}` {version} has no checksum in Cargo.lock"));
+        }
+        findings
     }
-    checksums
 }
 
 #[cfg(test)]
@@ -439,6 +474,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn all_of_the_lock_file_is_looked_at() {
+        let lock = "version = 4\n\n[[package]]\nname = \"ours\"\nversion = \"0.1.0\"\n\n[[package]]\n\
+             name = \"good\"\nversion = \"1.0.0\"\n\
+             source = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"ab\"\n\n\
+             [[package]]\nname = \"for-tests\"\nversion = \"2.0.0\"\n\
+             source = \"git+https://example.com/x#1\"\n";
+        let findings: Vec<String> = locked(lock).iter().flat_map(Locked::findings).collect();
+        assert_eq!(
+            findings,
+            [
+                "`for-tests` 2.0.0 comes from git+https://example.com/x#1",
+                "`for-tests` 2.0.0 has no checksum in Cargo.lock"
+            ]
+        );
     }
 
     #[test]
