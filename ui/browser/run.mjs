@@ -95,6 +95,7 @@ const examples = {
   ],
   bench: ["bench", "-f", "examples/gatekeeper", "-e", "rego", "-n", "100", "--top", "5", "-o", "html"],
   verify: ["verify", "examples/gatekeeper/...", "-o", "html"],
+  lint: ["lint", "examples/quickstart", "examples/gatekeeper", "-o", "html"],
 };
 
 const browser = await launch();

@@ -5,6 +5,7 @@ import { named, tokens } from "../src/common/source.ts";
 import { matchingCases } from "../src/report/cases.ts";
 import { explains } from "../src/report/explanation.ts";
 import { matching } from "../src/report/findings.ts";
+import { lintFindings, matchingLint } from "../src/report/lint.ts";
 import { nanoseconds, share } from "../src/report/lists.ts";
 import { model, severity, tally } from "../src/report/model.ts";
 import type { Explanation, Page } from "../src/report/page.ts";
@@ -266,4 +267,51 @@ test("a comparison counts what differs", () => {
       ["allow to deny", 1],
     ],
   );
+});
+
+test("a finding of lint has the objects that prove it", () => {
+  const rule = { id: "bypass-null", description: "Why it matters." };
+  const findings = [
+    { rule: "warning", message: "probably wrong", place: { file: "a.yaml", line: 2, column: 1 } },
+    { rule: "bypass-null", message: "NeedLabel owner: admits null", place: { file: "a.yaml", line: 9 } },
+  ];
+  const document = { complete: true, rules: [rule], findings, policies: 3, notExamined: 1 };
+  const parts = [
+    { what: "denied, CREATE", text: "a: 1\n" },
+    { what: "admitted, CREATE", text: "a: null\n" },
+  ];
+  const proof = { policy: "NeedLabel owner", denials: ["no owner"], parts, commands: [["modgate", "lint"]] };
+  const subjects = [proof] as unknown as Page["subjects"];
+  const it = model({ ...page("lint", document), subjects });
+  assert.deepEqual([it.isGood, it.verdict, it.errors], [false, "1 finding", ["a.yaml:2:1: probably wrong"]]);
+  const { found } = lintFindings(it.page);
+  assert.deepEqual(
+    found.map((one) => [one.code, one.policy, one.explanation, one.place]),
+    [["bypass-null", "NeedLabel owner", "Why it matters.", "a.yaml:9"]],
+  );
+  const left = (query: string) => matchingLint(found, new URLSearchParams(query)).length;
+  assert.deepEqual(
+    [left("q=NULL+no"), left("code=bypass-null"), left("code=other"), left("q=zzz")],
+    [1, 1, 0, 0],
+  );
+});
+
+test("lint does not call good what it did not examine", () => {
+  const verdict = (document: object) => {
+    const it = model({ ...page("lint", document), subjects: [] });
+    return [it.isGood, it.verdict];
+  };
+  const nothing = { complete: true, rules: [], findings: [] };
+  assert.deepEqual(verdict({ ...nothing, policies: 2, notExamined: 1 }), [
+    true,
+    "Nothing gets past the policies",
+  ]);
+  assert.deepEqual(verdict({ ...nothing, policies: 2, notExamined: 2 }), [
+    false,
+    "Nothing is known about the policies",
+  ]);
+  assert.deepEqual(verdict({ ...nothing, complete: false, policies: 0 }), [
+    false,
+    "The policies cannot be examined",
+  ]);
 });

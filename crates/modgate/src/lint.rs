@@ -1,9 +1,11 @@
 //! `modgate lint`: what gets past policies, each finding with the objects that prove it.
 
+mod page;
 mod units;
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
@@ -29,6 +31,11 @@ use crate::{
     terminal::{Terminal, Tone, printable},
 };
 
+/// Defaults of arguments.
+const BUDGET: usize = 4000;
+const SEED: u64 = 1;
+const NAMESPACE: &str = "default";
+
 /// Arguments of `modgate lint`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LintArgs {
@@ -43,16 +50,16 @@ pub(crate) struct LintArgs {
     #[arg(long, value_name = "PATH")]
     object: Vec<PathBuf>,
     /// Decisions that each policy may cost.
-    #[arg(long, value_name = "N", default_value_t = 4000)]
+    #[arg(long, value_name = "N", default_value_t = BUDGET)]
     budget: usize,
     /// Number that invented objects depend on.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
     /// Folder for the two requests of each finding, as AdmissionReviews.
     #[arg(long, value_name = "DIR")]
     write_witness: Option<PathBuf>,
     /// Namespace of policies that name none.
-    #[arg(short, long, default_value = "default", value_parser = crate::args::namespace)]
+    #[arg(short, long, default_value = NAMESPACE, value_parser = crate::args::namespace)]
     namespace: String,
     /// Output format, and the file to write it to; repeat for more.
     #[arg(
@@ -89,12 +96,14 @@ enum LintOutput {
     Junit,
     /// Markdown, for job summaries and comments.
     Markdown,
+    /// One page for a browser, with the objects of each finding side by side.
+    Html,
 }
 
 impl OutputFormat for LintOutput {
     fn report(self) -> Option<Format> {
         match self {
-            Self::Text => None,
+            Self::Text | Self::Html => None,
             Self::Json => Some(Format::Json),
             Self::Yaml => Some(Format::Yaml),
             Self::Jsonl => Some(Format::Jsonl),
@@ -115,8 +124,8 @@ Examples:
   # The same, starting from the objects of a folder, with the proofs as files
   modgate lint policies/ --object manifests/ --write-witness proofs/
 
-  # For code scanning
-  modgate lint -o sarif policies/ > lint.sarif
+  # For code scanning, and as a page
+  modgate lint -o sarif=lint.sarif -o html=lint.html policies/
 
 Exit codes:
   0  nothing was found
@@ -162,25 +171,80 @@ pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
     let Some(units) = Units::read(&policies, &args.object, &config, strict, terminal)? else {
         let mut report = modgate_review::findings::report(&terminal.heard());
         report.complete = false;
-        outputs.report(&report)?;
+        write(&mut outputs, &page::Contents::unread(args, report))?;
         outputs.finish()?;
         return Ok(Exit::BadInput);
     };
     let results = tried(&units, args);
-    let untried = results.iter().filter(|found| found.offences == 0).count();
+    let mut untried = results.iter().filter(|found| found.offences == 0).count();
+    let mut notes = notes(&units, &results, args.budget);
+    let (changes, unchanged) =
+        units.changing.tried(Options { budget: args.budget, seed: args.seed });
+    untried += unchanged.len();
+    notes.extend(
+        unchanged.iter().map(|name| {
+            format!("no object was found that {name} changes; give one with `--object`")
+        }),
+    );
+    for note in &notes {
+        terminal.note(format_args!("note: {note}"));
+    }
+    let reported = reported(&units, results);
+    let mut shown: Vec<Shown> = reported.iter().map(Reported::shown).collect();
+    shown.extend(changes.iter().map(|change| of_change(change, &units.changing)));
+    if let Some(folder) = &args.write_witness {
+        for each in &shown {
+            write_witness(folder, each)?;
+        }
+    }
+    let policies = units.units.len() + units.changing.len();
+    for sink in outputs.iter_mut().filter(|sink| sink.format == LintOutput::Text) {
+        let plain = sink.terminal.again();
+        text(sink, &shown, policies, untried, &plain)?;
+    }
+    let report = report(&shown, modgate_review::findings::report(&terminal.heard()));
+    let contents = page::Contents {
+        args,
+        report,
+        shown: &shown,
+        sources: &units.sources,
+        policies,
+        untried,
+        notes,
+    };
+    write(&mut outputs, &contents)?;
+    outputs.finish()?;
+    Ok(if shown.is_empty() { Exit::Success } else { Exit::Denied })
+}
+
+/// Writes everything but the text.
+fn write(outputs: &mut Outputs<LintOutput>, contents: &page::Contents<'_>) -> Result<()> {
+    outputs.report(&contents.report)?;
+    for sink in outputs.iter_mut().filter(|sink| sink.format == LintOutput::Html) {
+        sink.write_all(contents.page().html().as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The policies about which the result says less than it seems to.
+fn notes(units: &Units, results: &[Found], budget: usize) -> Vec<String> {
+    let note = |(unit, found): (&Unit, &Found)| match found {
+        Found { offences: 0, .. } => {
+            Some(format!("no object was found that {} denies; give one with `--object`", unit.name))
+        }
+        Found { exhausted: true, .. } => Some(format!(
+            "{} used up its budget of {budget} decisions; `--budget` sets it",
+            unit.name
+        )),
+        _ => None,
+    };
+    units.units.iter().zip(results).filter_map(note).collect()
+}
+
+/// The findings that authors do not accept, those of several constraints of a template together.
+fn reported(units: &Units, results: Vec<Found>) -> Vec<Reported<'_>> {
     let mut reported: Vec<Reported<'_>> = Vec::new();
     for (unit, found) in units.units.iter().zip(results) {
-        if found.offences == 0 {
-            terminal.note(format_args!(
-                "note: no object was found that {} denies; give one with `--object`",
-                unit.name
-            ));
-        } else if found.exhausted {
-            terminal.note(format_args!(
-                "note: {} used up its budget of {} decisions; `--budget` sets it",
-                unit.name, args.budget
-            ));
-        }
         for bypass in found.bypasses {
             if unit.allows(bypass.code) {
                 continue;
@@ -195,28 +259,7 @@ pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
             }
         }
     }
-    let (changes, unchanged) =
-        units.changing.tried(Options { budget: args.budget, seed: args.seed });
-    for name in &unchanged {
-        terminal.note(format_args!(
-            "note: no object was found that {name} changes; give one with `--object`"
-        ));
-    }
-    let mut shown: Vec<Shown> = reported.iter().map(Reported::shown).collect();
-    shown.extend(changes.iter().map(|change| of_change(change, &units.changing)));
-    if let Some(folder) = &args.write_witness {
-        for each in &shown {
-            write_witness(folder, each)?;
-        }
-    }
-    let (policies, untried) = (units.units.len() + units.changing.len(), untried + unchanged.len());
-    for sink in outputs.iter_mut().filter(|sink| sink.format == LintOutput::Text) {
-        let plain = sink.terminal.again();
-        text(sink, &shown, policies, untried, &plain)?;
-    }
-    outputs.report(&report(&shown, modgate_review::findings::report(&terminal.heard())))?;
-    outputs.finish()?;
-    Ok(if shown.is_empty() { Exit::Success } else { Exit::Denied })
+    reported
 }
 
 /// Tries to get past every policy, on all cores.
@@ -305,6 +348,16 @@ fn object_of(request: &Request) -> Object {
         kind: text(&["kind"]),
         namespace: text(&["metadata", "namespace"]),
         name: text(&["metadata", "name"]),
+    }
+}
+
+impl Shown {
+    /// The name of the file with a request of the proof.
+    fn file(&self, what: &str) -> String {
+        let plain =
+            |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
+        let policy: String = self.name.to_lowercase().chars().map(plain).collect();
+        format!("{policy}-{}-{what}.yaml", self.code)
     }
 }
 
@@ -451,10 +504,8 @@ fn text(
 /// Writes the requests of a finding.
 fn write_witness(folder: &Path, each: &Shown) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
-    let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
-    let policy: String = each.name.to_lowercase().chars().map(plain).collect();
     for (what, document) in &each.files {
-        let path = folder.join(format!("{policy}-{}-{what}.yaml", each.code));
+        let path = folder.join(each.file(what));
         fs::write(&path, yaml::write(document))
             .with_context(|| format!("cannot write `{}`", path.display()))?;
     }

@@ -48,10 +48,7 @@ pub(crate) fn new(
     page.policies = store
         .sources()
         .map(|(id, source)| {
-            let mut members = identity(&GroupVersionKind::of_object(&source.object), &id);
-            members.push(("origin", place(&source).into()));
-            members.push(("text", yaml::write(&secrets::shown(&source.object, false)).into()));
-            members.push(("object", secrets::shown(&source.object, false)));
+            let mut members = policy(&id, &source);
             if let Some(cost) = costs.get(&id) {
                 let number = |number: u128| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
                 members.push(("evaluations", number(cost.evaluations.into())));
@@ -63,12 +60,17 @@ pub(crate) fn new(
     page
 }
 
-fn identity(kind: &GroupVersionKind, id: &PolicyId) -> Vec<(&'static str, Value)> {
+/// A policy as a page shows it.
+pub(crate) fn policy(id: &PolicyId, source: &PolicySource) -> Vec<(&'static str, Value)> {
+    let shown = secrets::shown(&source.object, false);
     vec![
-        ("group", kind.group.clone().into()),
+        ("group", GroupVersionKind::of_object(&source.object).group.into()),
         ("kind", id.kind.clone().into()),
         ("namespace", id.namespace.clone().into()),
         ("name", id.name.clone().into()),
+        ("origin", place(source).into()),
+        ("text", yaml::write(&shown).into()),
+        ("object", shown),
     ]
 }
 

@@ -36,10 +36,15 @@ export function rows(before: string, after: string): Row[] {
 /** Equal lines that stay visible around a change. */
 const CONTEXT = 3;
 
-/** Two texts side by side; long equal parts are left out. */
-export function sideBySide(before: string, after: string, titles: [string, string]): HTMLElement {
+/** Two texts side by side; long equal parts are left out, unless the whole texts are wanted. */
+export function sideBySide(
+  before: string,
+  after: string,
+  titles: [string, string],
+  { isWhole = false } = {},
+): HTMLElement {
   const all = rows(before, after);
-  const near = all.map(() => false);
+  const near = all.map(() => isWhole);
   all.forEach((row, index) => {
     if (!row.changed) return;
     for (let at = Math.max(0, index - CONTEXT); at <= Math.min(all.length - 1, index + CONTEXT); at++)

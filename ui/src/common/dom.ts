@@ -26,6 +26,18 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** An element of a drawing, with attributes and children. */
+export function svg(
+  tag: string,
+  attributes: Record<string, string | number> = {},
+  ...children: Element[]
+): SVGElement {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
+}
+
 /** Appends what is there. */
 export function append(element: Element, children: (Child | Child[])[]): void {
   for (const child of children.flat()) {

@@ -49,6 +49,27 @@ export class List<T> {
     this.items = items;
     this.active = 0;
     this.view.scrollTop = 0;
+    this.redraw();
+  }
+
+  /** Shows newer items; what was in view and active stays so, as far as `same` finds it again. */
+  update(items: T[], same: (one: T, other: T) => boolean): void {
+    const found = (at: number) => {
+      const before = this.items[at];
+      return before === undefined ? -1 : items.findIndex((item) => same(before, item));
+    };
+    const top = this.view.scrollTop;
+    const first = Math.floor(top / ROW);
+    const [nowFirst, nowActive] = [found(first), found(this.active)];
+    this.items = items;
+    this.active = Math.max(0, nowActive);
+    this.redraw();
+    // At the top, new items come into view.
+    if (top >= ROW && nowFirst >= 0) this.view.scrollTop = top + (nowFirst - first) * ROW;
+  }
+
+  private redraw(): void {
+    const { items } = this;
     this.table.setAttribute("aria-rowcount", String(items.length + 1));
     this.draw();
   }

@@ -27,7 +27,7 @@ export interface Answer {
   notes: string[];
   subjects: { title: string; before: string; after: string; marks: Mark[] }[];
   request: File | null;
-  policies: number;
+  policies?: number;
 }
 
 const file = (state: State, name: TextName): File => ({ name: FILES[name], text: state[name] });

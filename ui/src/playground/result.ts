@@ -45,10 +45,14 @@ export class Results {
   private readonly picker = h("select", { "aria-label": "Object" });
   private readonly body = h("div", { class: "answer", role: "tabpanel", id: "answer", tabindex: 0 });
 
-  /** `go` opens the place of a mark, if the page has its text. `settings` stand beside the views. */
+  /**
+   * `go` opens the place of a mark, if the page has its text. `settings` stand beside the views. `origin` is where
+   * the JSON comes from.
+   */
   constructor(
     private readonly go: (mark: Mark) => (() => void) | undefined,
     settings: HTMLElement[],
+    private readonly origin = "modgate review -o json",
   ) {
     for (const view of VIEWS) {
       const tab = h(
@@ -127,7 +131,9 @@ export class Results {
       this.say(
         decision.allowed ? "good" : "bad",
         verdict(decision),
-        `${counted(answer.policies, "policy", "policies")}, ${took} ms`,
+        answer.policies === undefined
+          ? `${took} ms`
+          : `${counted(answer.policies, "policy", "policies")}, ${took} ms`,
       );
     } else {
       this.say("bad", "not evaluated");
@@ -137,7 +143,7 @@ export class Results {
       diff: () => this.diff(answer),
       explanation: () => this.explanation(answer),
       problems: () => this.list(problems),
-      json: () => json(answer),
+      json: () => json(answer, this.origin),
     };
     fill(this.body, views[this.view]() as HTMLElement);
   }
@@ -318,16 +324,16 @@ export class Results {
   }
 }
 
-function json(answer: Answer): HTMLElement {
+function json(answer: Answer, origin: string): HTMLElement {
   return h(
     "div",
     {},
     h(
       "p",
       { class: "command" },
-      h("code", {}, "modgate review -o json"),
+      h("code", {}, origin),
       copyButton(() => answer.review),
     ),
-    source(answer.review, new Set(), "Output of modgate review -o json"),
+    source(answer.review, new Set(), `Output of ${origin}`),
   );
 }

@@ -1,6 +1,7 @@
 import { fill, h, themeButton } from "../common/dom.ts";
 import { Cases } from "./cases.ts";
 import { Findings } from "./findings.ts";
+import { LintFindings, lintFindings } from "./lint.ts";
 import { differences, figures, migration, steps } from "./lists.ts";
 import { model } from "./model.ts";
 import { Objects } from "./objects.ts";
@@ -56,6 +57,17 @@ function start(): void {
       ["installation", "Installation", () => migration(page)],
       ["steps", "Steps", () => steps(page)],
     );
+  }
+  if (page.command === "lint" && lintFindings(page).found.length > 0) {
+    const findings = new LintFindings(it);
+    views.push([
+      "findings",
+      "Findings",
+      (route) => {
+        findings.show(route);
+        return findings.element;
+      },
+    ]);
   }
   if (page.command === "compare") views.push(["differences", "Differences", () => differences(page)]);
   if (page.command === "bench") views.push(["figures", "Figures", () => figures(page)]);

@@ -1,3 +1,4 @@
+import { lintVerdict } from "./lint.ts";
 import { benchVerdict, compareVerdict, migrateVerdict } from "./lists.ts";
 import type { Json, Page, PolicyData, SubjectData } from "./page.ts";
 
@@ -248,6 +249,7 @@ export function model(page: Page): Model {
     migrate: migrateVerdict,
     bench: benchVerdict,
     compare: compareVerdict,
+    lint: lintVerdict,
   };
   return { ...nothing, ...readers[page.command]?.(page) };
 }

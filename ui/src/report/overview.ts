@@ -1,16 +1,18 @@
 import { counted, h } from "../common/dom.ts";
-import { type Finding, type Model, SEVERITIES, tally } from "./model.ts";
+import { lintFindings } from "./lint.ts";
+import { type Model, SEVERITIES, type Severity, tally } from "./model.ts";
 import { link } from "./route.ts";
 
 /** Bars of one chart; the others are summed up. */
 const BARS = 20;
 
 /** A table whose numbers are bars, each in parts by severity; a name leads to the findings behind it. */
-export function bars(
-  findings: Finding[],
+export function bars<T extends { severity: Severity }>(
+  findings: T[],
   caption: string,
   key: string,
-  of: (finding: Finding) => string,
+  of: (finding: T) => string,
+  view = "violations",
 ): HTMLElement {
   const counts = tally(findings, of);
   const most = counts[0]?.[1] ?? 1;
@@ -28,7 +30,7 @@ export function bars(
     return h(
       "tr",
       {},
-      h("th", { scope: "row" }, name ? h("a", { href: link("violations", { [key]: name }) }, label) : label),
+      h("th", { scope: "row" }, name ? h("a", { href: link(view, { [key]: name }) }, label) : label),
       h("td", { class: "count" }, count.toLocaleString("en")),
       h("td", { class: "bars" }, bar),
     );
@@ -53,7 +55,9 @@ export function bars(
     h(
       "tr",
       {},
-      [caption, "Violations", "Share"].map((text) => h("th", { scope: "col" }, text)),
+      [caption, view === "violations" ? "Violations" : "Findings", "Share"].map((text) =>
+        h("th", { scope: "col" }, text),
+      ),
     ),
   );
   return h(
@@ -97,10 +101,24 @@ export function overview(model: Model): HTMLElement {
       ]),
     );
   }
+  const { found } = page.command === "lint" ? lintFindings(page) : { found: [] };
+  if (found.length > 0) {
+    parts.push(
+      h("div", { class: "cards" }, [
+        bars(found, "By finding", "code", (one) => one.code, "findings"),
+        bars(found, "By policy", "q", (one) => one.policy, "findings"),
+      ]),
+    );
+  }
   const quiet = model.policies.filter((policy) => policy.kind !== "ConstraintTemplate").length;
   if (quiet > 0) {
     parts.push(
-      h("p", {}, h("a", { href: link("policies") }, counted(quiet, "policy", "policies")), " evaluated."),
+      h(
+        "p",
+        {},
+        h("a", { href: link("policies") }, counted(quiet, "policy", "policies")),
+        page.command === "lint" ? " read." : " evaluated.",
+      ),
     );
   }
   const remarks = [...model.errors, ...page.omitted];

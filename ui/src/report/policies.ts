@@ -1,5 +1,6 @@
 import { counted, h } from "../common/dom.ts";
 import { source } from "../common/source.ts";
+import { lintFindings } from "./lint.ts";
 import { type Model, title } from "./model.ts";
 import type { PolicyData } from "./page.ts";
 import { link, type Route } from "./route.ts";
@@ -24,21 +25,39 @@ function templateOf(model: Model, policy: PolicyData): PolicyData | undefined {
   );
 }
 
+/** Commands whose pages have what policies found and cost. */
+const EVALUATING = ["audit", "review"];
+
+/** The link to what a policy found, or what `lint` found about it. */
+function hits(model: Model, policy: PolicyData): [number, string, string] {
+  const name = title(policy);
+  if (model.page.command === "lint") {
+    const { found } = lintFindings(model.page);
+    return [
+      found.filter((one) => one.policy === name).length,
+      "finding",
+      link("findings", { q: name.toLowerCase() }),
+    ];
+  }
+  const found = model.findings.filter((finding) => finding.policy === name).length;
+  return [found, "violation", link("violations", { policy: name })];
+}
+
 function card(model: Model, policy: PolicyData, isOpen: boolean): HTMLElement {
   const name = title(policy);
-  const hits = model.findings.filter((finding) => finding.policy === name).length;
+  const [count, what, there] = hits(model, policy);
+  const isEvaluated = EVALUATING.includes(model.page.command) && !isCode(policy);
   const words = about(policy);
   const template = templateOf(model, policy);
   const described = words.title || words.description ? words : template ? about(template) : words;
   const match = criteria(policy);
-  const state = isCode(policy) || model.cases.length > 0 ? "" : counted(hits, "violation");
+  const state = isEvaluated || count > 0 ? counted(count, what) : "";
   const summary = h("summary", {}, h("b", {}, name), " ", h("span", { class: "faint" }, state));
   const inner = [
-    hits > 0 &&
-      h("p", {}, h("a", { href: link("violations", { policy: name }) }, counted(hits, "violation"))),
+    count > 0 && h("p", {}, h("a", { href: there }, counted(count, what))),
     described.title && h("p", {}, h("b", {}, described.title)),
     described.description && h("p", {}, described.description),
-    h("p", { class: "faint" }, `${policy.origin}${isCode(policy) ? "" : ` · ${cost(policy)}`}`),
+    h("p", { class: "faint" }, `${policy.origin}${isEvaluated ? ` · ${cost(policy)}` : ""}`),
     match.length > 0 &&
       h(
         "div",
@@ -66,9 +85,7 @@ function card(model: Model, policy: PolicyData, isOpen: boolean): HTMLElement {
 /** The policies with their source, what they apply to, what they hit and what they cost. */
 export function policies(model: Model, { settings }: Route): HTMLElement {
   const wanted = settings.get("open");
-  const hits = (policy: PolicyData) =>
-    model.findings.filter((finding) => finding.policy === title(policy)).length;
-  const known = model.policies.map((policy) => [policy, hits(policy)] as const);
+  const known = model.policies.map((policy) => [policy, hits(model, policy)[0]] as const);
   known.sort((a, b) => b[1] - a[1] || (title(a[0]) < title(b[0]) ? -1 : 1));
   const cards = known.map(([policy]) => card(model, policy, title(policy) === wanted));
   return h("div", {}, h("h2", {}, "Policies"), h("div", { class: "stack" }, cards));

@@ -49,6 +49,8 @@ pub(super) struct Unit {
 pub(super) struct Units {
     pub(super) units: Vec<Unit>,
     pub(super) changing: Changing,
+    /// The documents of all policies, each once.
+    pub(super) sources: Vec<PolicySource>,
 }
 
 /// The mutators and Patch rules.
@@ -267,7 +269,13 @@ impl Units {
             terminal.error("there is no constraint, ModRule, mutator or ValidatingAdmissionPolicy");
             return Ok(None);
         }
-        Ok(Some(Self { units, changing }))
+        let mut seen = BTreeSet::new();
+        let policies = all
+            .iter()
+            .filter(|it| Snapshot::takes(&it.object) && !AdmissionReview::is_review(&it.object));
+        let sources = policies.map(|manifest| manifest.clone().into_policy());
+        let sources = sources.filter(|source| seen.insert(source.id())).collect();
+        Ok(Some(Self { units, changing, sources }))
     }
 }
 

@@ -280,3 +280,54 @@ fn policies_that_deny_nothing_are_not_examined() {
         ran.stdout
     );
 }
+
+/// The page has what `-o json` prints, and the objects of each finding.
+#[test]
+fn a_page() {
+    let body = "\nviolation[{\"msg\": msg}] {\n  c := input.review.object.spec.containers[_]\n  \
+                not startswith(c.image, input.parameters.repo)\n  msg := sprintf(\"bad image %v\", [c.image])\n}\n";
+    let policies = rego(body, "{repo: registry.corp}");
+    let (folder, run) =
+        lint(&policies, &["-o", "html=lint.html", "-o", "json", "--budget", "3999"]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let html = fs::read_to_string(folder.path().join("lint.html")).expect("a page");
+    let (_, rest) = html.split_once("id=\"data\">").expect("data");
+    let data = rest.split_once("</script>").expect("the end").0;
+    let page = Value::from_json(data.as_bytes()).expect(data);
+    let printed = Value::from_json(run.stdout.as_bytes()).expect(&run.stdout);
+    let findings = page.path(&["document", "findings"]).expect("findings");
+    assert_eq!(Some(findings), printed.get("findings"));
+    let list = |value: &Value, member: &str| -> Vec<Value> {
+        value.get(member).and_then(Value::as_array).expect(member).to_vec()
+    };
+    let text = |value: &Value, member: &str| {
+        value.get(member).and_then(Value::as_str).expect(member).to_owned()
+    };
+    let names: Vec<String> = list(&page, "policies").iter().map(|it| text(it, "kind")).collect();
+    assert_eq!(names, ["ConstraintTemplate", "Tried"]);
+    let proofs = list(&page, "subjects");
+    assert!(!proofs.is_empty());
+    for proof in &proofs {
+        assert_eq!(text(proof, "policy"), "Tried tried");
+        let parts = list(proof, "parts");
+        let what: Vec<String> = parts.iter().map(|it| text(it, "what")).collect();
+        assert!(what[0].starts_with("denied, ") && what[1].starts_with("admitted, "), "{what:?}");
+        assert_ne!(text(&parts[0], "text"), text(&parts[1], "text"));
+        assert!(!list(proof, "denials").is_empty());
+    }
+    // The first command writes the files that the second one reads.
+    for proof in &proofs {
+        for command in list(proof, "commands") {
+            let words: Vec<&str> =
+                command.as_array().expect("words").iter().filter_map(Value::as_str).collect();
+            assert_eq!(words[0], "modgate");
+            let again = self::run(folder.path(), &words[1..]);
+            assert_eq!(again.code, Some(1), "{words:?}: {}{}", again.stdout, again.stderr);
+        }
+    }
+    assert!(data.contains("\"3999\""), "the command has the budget");
+    let broken = "kind: ConstraintTemplate\napiVersion: templates.gatekeeper.sh/v1\n";
+    let (_folder, run) = lint(broken, &["-o", "html"]);
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stdout.contains("\"complete\":false"), "{}", run.stderr);
+}
