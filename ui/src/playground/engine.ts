@@ -22,18 +22,24 @@ interface Task {
 /** The engine in a worker. Of requests that wait, the newest counts. */
 export class Engine {
   private worker: Worker | undefined;
-  private current: (Task & { id: number; timer: ReturnType<typeof setTimeout> }) | undefined;
+  private module: WebAssembly.Module | undefined;
+  private current: (Task & { id: number; timer?: ReturnType<typeof setTimeout> }) | undefined;
   private waiting: Task | undefined;
   private id = 0;
   private isReady = false;
   private isUsed = false;
 
-  private constructor(private readonly module: WebAssembly.Module) {}
-
-  static async load(address: string): Promise<Engine> {
-    const engine = new Engine(await WebAssembly.compileStreaming(fetch(address)));
-    engine.start();
-    return engine;
+  /** The worker starts while the engine is loaded. `broken` is called if it cannot be loaded. */
+  constructor(address: string, broken: (why: string) => void) {
+    this.start();
+    WebAssembly.compileStreaming(fetch(address)).then(
+      (module) => {
+        this.module = module;
+        this.worker?.postMessage({ module });
+        this.next();
+      },
+      (error) => broken(`The engine cannot be loaded: ${error}`),
+    );
   }
 
   /** Answers a request, or never if a newer one comes before it is its turn. */
@@ -54,7 +60,7 @@ export class Engine {
     worker.addEventListener("error", (event) => {
       if (worker === this.worker) this.fail(event.message);
     });
-    worker.postMessage({ module: this.module });
+    if (this.module) worker.postMessage({ module: this.module });
   }
 
   private hear(data: {
@@ -66,7 +72,8 @@ export class Engine {
   }): void {
     if (data.ready) {
       this.isReady = true;
-      this.next();
+      performance.mark("engine");
+      this.limit();
       return;
     }
     if (data.failed !== undefined) {
@@ -95,18 +102,26 @@ export class Engine {
 
   private next(): void {
     const task = this.waiting;
-    if (!task || this.current || !this.isReady || !this.worker) return;
+    // A request follows the module without waiting for the worker to say that it has it.
+    if (!task || this.current || !this.module || !this.worker) return;
     this.waiting = undefined;
     this.isUsed = true;
     const id = ++this.id;
+    this.current = { ...task, id };
+    this.worker.postMessage({ id, request: task.request });
+    if (this.isReady) this.limit();
+  }
+
+  /** Ends the worker if it takes too long, from now on. */
+  private limit(): void {
+    const task = this.current;
+    if (!task) return;
     const limit = LIMIT + (LIMIT_PER_KB * task.request.length) / 1024;
-    const stop = () => {
+    task.timer = setTimeout(() => {
       const seconds = (limit / 1000).toFixed(1);
       this.fail(
         `The evaluation was stopped after ${seconds} s. The command line has the budgets of a webhook and answers.`,
       );
-    };
-    this.current = { ...task, id, timer: setTimeout(stop, limit) };
-    this.worker.postMessage({ id, request: task.request });
+    }, limit);
   }
 }

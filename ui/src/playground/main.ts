@@ -35,9 +35,8 @@ class Playground {
   private readonly dialog = h("dialog", {});
   private timer: ReturnType<typeof setTimeout> | undefined;
   private answer: Answer | undefined;
-  private engine: Engine | undefined;
 
-  constructor() {
+  constructor(private readonly engine: Engine) {
     this.results = new Results(
       (mark) => this.opener(mark),
       [
@@ -228,17 +227,14 @@ class Playground {
   }
 
   async start(): Promise<void> {
-    const loading = Engine.load("modgate.wasm");
     await this.load();
     addEventListener("hashchange", () => void this.load().then(() => this.evaluate()));
-    try {
-      this.engine = await loading;
-      performance.mark("engine");
-    } catch (error) {
-      this.results.show({ failure: `The engine cannot be loaded: ${error}`, milliseconds: 0 });
-      return;
-    }
     this.evaluate();
+  }
+
+  /** Shows why there is no engine. */
+  broken(failure: string): void {
+    this.results.show({ failure, milliseconds: 0 });
   }
 
   /** What the address names: texts, an example, or the first example. */
@@ -258,7 +254,7 @@ class Playground {
 
   private evaluate(): void {
     clearTimeout(this.timer);
-    this.engine?.ask(JSON.stringify(request(this.state)), (result) => this.show(result));
+    this.engine.ask(JSON.stringify(request(this.state)), (result) => this.show(result));
   }
 
   private show(result: Result): void {
@@ -383,4 +379,7 @@ function takesFiles(editor: Editor, changed: () => void, say: (text: string) => 
   );
 }
 
-void new Playground().start();
+// The engine is loaded while the page is built.
+const engine = new Engine("modgate.wasm", (why) => playground.broken(why));
+const playground = new Playground(engine);
+void playground.start();
