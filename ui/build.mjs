@@ -53,11 +53,12 @@ async function bundle(entry, options = {}) {
 
 const hash = (text) => `sha256-${createHash("sha256").update(text).digest("base64")}`;
 
-async function report() {
+/** A page in one file. */
+async function page(name) {
   // A script element ends at the first `</script`, wherever it stands.
-  const script = (await bundle("src/report/main.ts")).trim().replaceAll("</script", "<\\/script");
-  const style = (await bundle("src/report/style.css")).trim();
-  const template = readFileSync(join(root, "src/report/index.html"), "utf8");
+  const script = (await bundle(`src/${name}/main.ts`)).trim().replaceAll("</script", "<\\/script");
+  const style = (await bundle(`src/${name}/style.css`)).trim();
+  const template = readFileSync(join(root, `src/${name}/index.html`), "utf8");
   const parts = { "STYLE-HASH": hash(style), "SCRIPT-HASH": hash(script), STYLE: style, SCRIPT: script };
   return template.replace(/@(STYLE-HASH|SCRIPT-HASH|STYLE|SCRIPT)@/g, (_, name) => parts[name]);
 }
@@ -112,5 +113,5 @@ if (flags.has("--tests")) {
 } else if (flags.has("--playground")) {
   await playground(module);
 } else {
-  keep("report.html", await report());
+  for (const name of ["report", "live"]) keep(`${name}.html`, await page(name));
 }

@@ -11,6 +11,7 @@
 //! assert!(page.html().starts_with("<!doctype html>"));
 //! ```
 
+pub mod live;
 pub mod playground;
 
 use modgate_value::{

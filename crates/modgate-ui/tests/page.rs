@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "tests fail by panicking")]
 
-use modgate_ui::Page;
+use modgate_ui::{Page, live};
 use modgate_value::Value;
 
 /// What a page has between the tags of its data.
@@ -37,4 +37,29 @@ fn the_page_loads_nothing() {
         assert!(!html.contains(outside), "{outside}");
     }
     assert!(html.len() < 300_000, "{} bytes without data", html.len());
+}
+
+#[test]
+fn the_live_page_asks_its_own_server_alone() {
+    let policy = live::content_security_policy();
+    for part in [
+        "default-src 'none'",
+        "script-src 'sha256-",
+        "connect-src 'self'",
+        "frame-ancestors 'none'",
+    ] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    for outside in [
+        "http-equiv=\"refresh\"",
+        " src=",
+        "url(",
+        "@import",
+        "<iframe",
+        "localStorage",
+        "sessionStorage",
+    ] {
+        assert!(!live::PAGE.contains(outside), "{outside}");
+    }
+    assert!(live::PAGE.len() < 300_000, "{} bytes", live::PAGE.len());
 }

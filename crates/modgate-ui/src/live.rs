@@ -1,0 +1,14 @@
+//! The live page of `serve`: one file, which asks the server that it came from and no other.
+
+/// The page.
+pub const PAGE: &str = include_str!("../dist/live.html");
+
+/// What the page may do: run its own script, named by hash, and ask its own server. The header repeats what the page
+/// says, and keeps the page out of frames.
+pub fn content_security_policy() -> String {
+    let start = "http-equiv=\"Content-Security-Policy\" content=\"";
+    let policy = PAGE.split_once(start).and_then(|(_, rest)| rest.split_once('"'));
+    // Without a policy of its own, a page may do nothing.
+    let policy = policy.map_or("default-src 'none'", |(policy, _)| policy);
+    format!("{policy}; frame-ancestors 'none'")
+}
