@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// How long a handshake and the first request, or the body of a request, may take before the
+/// How long a step of the handshake, the first request, or the body of a request may take before the
 /// connection is the first to go when there are too many.
 const PATIENT: Duration = Duration::from_secs(2);
 
@@ -276,13 +276,14 @@ impl Connection {
         self.last.store(now, Ordering::Relaxed);
     }
 
-    /// Since when the connection has waited for its first request or for the bodies of all of its
-    /// requests, if that is too long. A body that comes fast enough may be long.
+    /// Since when the connection has waited for the next step to its first request or for the bodies of all
+    /// of its requests, if that is too long. A body that comes fast enough may be long.
     fn overdue(&self) -> Option<Instant> {
         let requests = self.requests.load(Ordering::Relaxed);
         let (since, patience) = match requests {
             0 if self.answered.load(Ordering::Relaxed) => return None,
-            0 => (self.since, PATIENT),
+            // Not since its start: where processors are busy, a handshake waits for us.
+            0 => (self.waits_since(), PATIENT),
             _ if requests > self.receiving.load(Ordering::Relaxed) => return None,
             _ => {
                 let millis = self.body_bytes.load(Ordering::Relaxed) / BODY_RATE;
@@ -431,6 +432,20 @@ mod tests {
         tokio::time::advance(PATIENT + SECOND).await;
         let client = connections.admit(peer(3)).expect("room");
         assert!(is_cut_off(&new[1]) && !is_cut_off(&new[0]) && !is_cut_off(&client));
+    }
+
+    /// A handshake may take long where processors are busy, as each of its steps then does.
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_handshake_that_goes_on_is_not_overdue() {
+        let connections = connections(3, 3);
+        let slow = admit(&connections, 1).await;
+        tokio::time::advance(PATIENT).await;
+        slow.said_hello();
+        let (silent, _fresh) = (admit(&connections, 2).await, admit(&connections, 3).await);
+        tokio::time::advance(PATIENT).await;
+        slow.shook_hands();
+        connections.admit(peer(4)).expect("room");
+        assert!(is_cut_off(&silent) && !is_cut_off(&slow));
     }
 
     #[tokio::test(start_paused = true)]
