@@ -173,21 +173,28 @@ fn above_in_tests(graph: &Graph, name: &str, level: u32) -> Vec<String> {
     findings
 }
 
-/// Packages that have other features when the tasks are built alone than in tests: they, and all that
+/// What `.ci/run` builds beside the tests: the tasks, and the program for pages and mistakes.
+const ALONE: [&[&str]; 2] = [&["xtask-suites"], &["modgate", "modgate-testkit"]];
+
+/// Packages that have other features when something is built alone than in tests: they, and all that
 /// depends on them, would be compiled twice by `.ci/run`.
 fn built_twice() -> Result<Vec<String>> {
     let everything = features(&["--workspace", "--edges", "normal,build,dev"])?;
     let mut findings = Vec::new();
-    for (package, features) in features(&["--package", "xtask-suites", "--edges", "normal,build"])?
-    {
-        let Some(among_all) = everything.get(&package) else { continue };
-        for features in features.difference(among_all) {
-            let among_all: Vec<&str> = among_all.iter().map(String::as_str).collect();
-            findings.push(format!(
-                "`{package}` is built twice: with features [{features}] for `xtask-suites` alone, with [{}] \
-                 among everything; make them equal in Cargo.toml",
-                among_all.join("] or [")
-            ));
+    for alone in ALONE {
+        let packages = alone.iter().flat_map(|package| ["--package", package]);
+        let selection: Vec<&str> = ["--edges", "normal,build"].into_iter().chain(packages).collect();
+        for (package, features) in features(&selection)? {
+            let Some(among_all) = everything.get(&package) else { continue };
+            for features in features.difference(among_all) {
+                let among_all: Vec<&str> = among_all.iter().map(String::as_str).collect();
+                findings.push(format!(
+                    "`{package}` is built twice: with features [{features}] for `{}` alone, with [{}] \
+                     among everything; make them equal in Cargo.toml",
+                    alone.join("`, `"),
+                    among_all.join("] or [")
+                ));
+            }
         }
     }
     Ok(findings)

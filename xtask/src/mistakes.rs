@@ -115,7 +115,9 @@ fn built() -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.current_dir(corpus::repository());
-    build.args(["build", "--quiet", "--package", "modgate", "--message-format", "json"]);
+    // With the testkit, so that its dependencies have the features that tests gave them.
+    build.args(["build", "--quiet", "--package", "modgate", "--package", "modgate-testkit"]);
+    build.args(["--message-format", "json"]);
     let output = build.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     ensure!(output.status.success(), "modgate does not build");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
