@@ -8,6 +8,24 @@
 //! Each verb is a module: [`test`](mod@test), [`verify`], [`expand`], [`sync`]. They share reading
 //! (`read`), the policies of an input (`policies`) and how things are printed (`print`).
 
+//!
+//! ```
+//! use modgate_gator::{Io, no_cluster, run};
+//!
+//! let (mut results, mut notes) = (Vec::new(), Vec::new());
+//! let mut io = Io {
+//!     stdin: None,
+//!     stdout: &mut results,
+//!     stderr: &mut notes,
+//!     directory: ".".as_ref(),
+//!     env: &|_| None,
+//!     connect: no_cluster,
+//! };
+//! let code = run(&["gator".into(), "verify".into(), "no-such-folder".into()], &mut io);
+//! assert_eq!(code, 1);
+//! assert!(String::from_utf8_lossy(&notes).contains("no-such-folder"));
+//! ```
+
 mod args;
 mod bench;
 mod cli;

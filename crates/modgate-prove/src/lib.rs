@@ -6,6 +6,22 @@
 //! [`recorded`] writes and reads the requests and answers of a server, and [`generate`] invents objects. [`mutants`] are small
 //! changes of a policy that its tests should notice.
 //!
+//! The proof is as small as it can be:
+//!
+//! ```
+//! use modgate_prove::{minimise::minimised, value::at};
+//! use modgate_value::yaml;
+//!
+//! let pod = yaml::value("
+//! metadata: {name: web, labels: {team: shop}}
+//! spec: {containers: [{name: web, image: nginx}], hostNetwork: true}
+//! ")?;
+//! let path = ["spec".into(), "hostNetwork".into()];
+//! let smallest = minimised(&pod, |object| at(object, &path).is_some_and(|it| it.as_bool() == Some(true)));
+//! assert_eq!(smallest.to_string(), r#"{"spec":{"hostNetwork":true}}"#);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What this crate deliberately does not do: read files, write results, know the order of the stages.
 //! That is [`Snapshot::decide`](modgate_engine::Snapshot::decide)'s.
 //!

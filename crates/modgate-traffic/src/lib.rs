@@ -4,6 +4,17 @@
 //! An answer never waits for this crate. A request is handed over through a [`queue`] that is bounded in length,
 //! bytes and age; what does not fit is dropped and counted.
 //!
+//! ```
+//! use std::time::Duration;
+//! use modgate_traffic::queue::{Bounds, Full, Queue};
+//!
+//! let bounds = Bounds { length: 10, bytes: 100, age: Duration::from_secs(60) };
+//! let queue = Queue::new(bounds);
+//! assert_eq!(queue.push("a request", 60), Ok(()));
+//! assert_eq!(queue.push("another one", 60), Err(Full::Size));
+//! assert_eq!(queue.take_all(Duration::ZERO), Some(vec!["a request"]));
+//! ```
+//!
 //! What this crate deliberately does not do: receive requests, decide them, answer them.
 //!
 //! # Limits
