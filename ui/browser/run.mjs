@@ -94,7 +94,7 @@ const examples = {
     "html",
   ],
   bench: ["bench", "-f", "examples/gatekeeper", "-e", "rego", "-n", "100", "--top", "5", "-o", "html"],
-  verify: ["verify", "examples/gatekeeper/...", "-o", "html"],
+  verify: ["verify", "examples/gatekeeper/...", "--coverage", "--mutants", "-o", "html"],
   lint: ["lint", "examples/quickstart", "examples/gatekeeper", "-o", "html"],
 };
 

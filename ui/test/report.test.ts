@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { rows } from "../src/common/diff.ts";
 import { named, tokens } from "../src/common/source.ts";
 import { matchingCases } from "../src/report/cases.ts";
+import { coverageNumbers, hasCoverage, lines } from "../src/report/coverage.ts";
 import { explains } from "../src/report/explanation.ts";
 import { matching } from "../src/report/findings.ts";
 import { lintFindings, matchingLint } from "../src/report/lint.ts";
@@ -314,4 +315,37 @@ test("lint does not call good what it did not examine", () => {
     false,
     "The policies cannot be examined",
   ]);
+});
+
+test("lines are covered, partly covered or not", () => {
+  const place = (line: number, reached: number, missing: string | null) => ({
+    line,
+    reached,
+    missing,
+    text: `line ${line}`,
+  });
+  const places = [
+    place(3, 2, "the expression holds in every case"),
+    place(1, 4, null),
+    place(1, 1, null),
+    place(2, 0, "no case reaches the expression"),
+    place(2, 0, "no case takes the branch"),
+    place(4, 0, "no case takes the branch"),
+    place(4, 5, null),
+  ];
+  assert.deepEqual(
+    lines(places).map((it) => [it.line, it.state, it.reached, it.missing.length]),
+    [
+      [1, "covered", 4, 0],
+      [2, "not covered", 0, 2],
+      [3, "partly covered", 2, 1],
+      [4, "partly covered", 5, 1],
+    ],
+  );
+  const measured = page("verify", { suites: [], coverage: { percent: 82.3 }, mutants: { percent: 50 } });
+  assert.deepEqual(coverageNumbers(measured), [
+    ["covered", "82.3 %"],
+    ["mutants noticed", "50 %"],
+  ]);
+  assert.deepEqual([hasCoverage(measured), hasCoverage(page("verify", {}))], [true, false]);
 });

@@ -1,5 +1,6 @@
 import { fill, h, themeButton } from "../common/dom.ts";
 import { Cases } from "./cases.ts";
+import { coverageView, hasCoverage } from "./coverage.ts";
 import { Findings } from "./findings.ts";
 import { LintFindings, lintFindings } from "./lint.ts";
 import { differences, figures, migration, steps } from "./lists.ts";
@@ -69,6 +70,7 @@ function start(): void {
       },
     ]);
   }
+  if (hasCoverage(page)) views.push(["coverage", "Coverage", () => coverageView(page)]);
   if (page.command === "compare") views.push(["differences", "Differences", () => differences(page)]);
   if (page.command === "bench") views.push(["figures", "Figures", () => figures(page)]);
   if (it.policies.length > 0) views.push(["policies", "Policies", (route) => policies(it, route)]);

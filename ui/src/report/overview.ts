@@ -1,4 +1,5 @@
 import { counted, h } from "../common/dom.ts";
+import { coverageNumbers } from "./coverage.ts";
 import { lintFindings } from "./lint.ts";
 import { type Model, SEVERITIES, type Severity, tally } from "./model.ts";
 import { link } from "./route.ts";
@@ -78,6 +79,7 @@ export function overview(model: Model): HTMLElement {
       model.numbers.map(([name, value]) =>
         h("div", {}, h("dt", {}, name), h("dd", {}, value.toLocaleString("en"))),
       ),
+      coverageNumbers(page).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
     ),
   ];
   if (findings.length > 0) {
