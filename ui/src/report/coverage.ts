@@ -166,7 +166,7 @@ function coverage(document: Json): HTMLElement[] {
       COLUMNS.map(([label]) => label),
       rows,
     ),
-    h("div", { class: "stack spaced" }, cards),
+    h("div", { class: "stack apart" }, cards),
   ];
 }
 
@@ -222,7 +222,7 @@ function mutants(document: Json): HTMLElement[] {
       "Small changes of the policies. A change that no case notices shows what the suites do not test.",
     ),
     summary("Mutants by policy", ["Noticed", "Not covered", "Not tried"], rows),
-    h("div", { class: "stack spaced" }, cards),
+    h("div", { class: "stack apart" }, cards),
   ];
 }
 
