@@ -183,7 +183,8 @@ fn built_twice() -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for alone in ALONE {
         let packages = alone.iter().flat_map(|package| ["--package", package]);
-        let selection: Vec<&str> = ["--edges", "normal,build"].into_iter().chain(packages).collect();
+        let selection: Vec<&str> =
+            ["--edges", "normal,build"].into_iter().chain(packages).collect();
         for (package, features) in features(&selection)? {
             let Some(among_all) = everything.get(&package) else { continue };
             for features in features.difference(among_all) {
