@@ -1,13 +1,17 @@
-// Uses the live page in a browser, with a server whose data stay the same: `node browser/live.mjs [FOLDER FOR
-// SCREENSHOTS]`.
+// Uses the live page in a browser, with a server whose data stay the same, and with `modgate serve`: `node
+// browser/live.mjs BINARY [FOLDER FOR SCREENSHOTS]`.
 import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { request } from "node:https";
+import { createServer } from "node:net";
+import { join, resolve } from "node:path";
 import { isInstalled, launch, open, program, serious, THEMES, WIDTHS } from "./browser.mjs";
 import { data, mock, NOW, TOKEN } from "./mock.mjs";
 
 const root = join(import.meta.dirname, "../..");
-const [pictures] = process.argv.slice(2);
+const [binary, pictures] = process.argv.slice(2);
+if (!binary) throw new Error("usage: node browser/live.mjs BINARY [FOLDER]");
 if (!isInstalled) {
   console.log(`SKIPPED: ${program} is not installed`);
   process.exit(0);
@@ -50,14 +54,16 @@ function misfit(value, schema, schemas, path = "$") {
   return undefined;
 }
 
+const { paths, components } = JSON.parse(
+  readFileSync(join(root, "crates/modgate-server/src/ui/openapi.json"), "utf8"),
+);
+const schema = (path, method) =>
+  paths[`/api/v1/${path}`][method].responses[200].content["application/json"].schema;
+const fits = (value, of, what) => assert.equal(misfit(value, of, components.schemas), undefined, what);
+
 /** The data of these tests are what the server's document says. */
 async function theDataFit() {
-  const text = readFileSync(join(root, "crates/modgate-server/src/ui/openapi.json"), "utf8");
-  const { paths, components } = JSON.parse(text);
   const server = await mock(data());
-  const schema = (path, method) =>
-    paths[`/api/v1/${path}`][method].responses[200].content["application/json"].schema;
-  const fits = (value, of, what) => assert.equal(misfit(value, of, components.schemas), undefined, what);
   for (const path of ["status", "policies", "namespaces", "decisions", "shadow"]) {
     fits(server.answer(`/api/v1/${path}`)[1], schema(path, "get"), path);
   }
@@ -382,6 +388,125 @@ async function hostile() {
   ok("names, messages and users with markup stay text");
 }
 
+/** A port that was free a moment ago. */
+async function freePort() {
+  const server = createServer();
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const { port } = server.address();
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+/** Sends an admission request for an object. */
+function admit(port, object) {
+  const { kind, metadata } = object;
+  const review = {
+    apiVersion: "admission.k8s.io/v1",
+    kind: "AdmissionReview",
+    request: {
+      uid: `${metadata.name}-1`,
+      kind: { group: "", version: "v1", kind },
+      resource: { group: "", version: "v1", resource: `${kind.toLowerCase()}s` },
+      namespace: metadata.namespace,
+      name: metadata.name,
+      operation: "CREATE",
+      userInfo: { username: "ann" },
+      object,
+    },
+  };
+  return new Promise((done, fail) => {
+    const options = {
+      host: "127.0.0.1",
+      port,
+      path: "/v1/admit",
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      // The certificate is made by the process for itself.
+      rejectUnauthorized: false,
+    };
+    const sent = request(options, (response) => {
+      let text = "";
+      response.on("data", (chunk) => {
+        text += chunk;
+      });
+      response.on("end", () => done(JSON.parse(text)));
+    });
+    sent.on("error", fail);
+    sent.end(JSON.stringify(review));
+  });
+}
+
+/** The page of `modgate serve`: what it answers fits its document, and a denial is explained. */
+async function served() {
+  const help = execFileSync(resolve(binary), ["serve", "--help"], { encoding: "utf8" });
+  if (!help.includes("--ui-address")) {
+    console.log("SKIPPED: the binary's `serve` has no live page");
+    return;
+  }
+  const [port, live] = [await freePort(), await freePort()];
+  const args = ["serve", "--policies", "examples/gatekeeper", "--address", `127.0.0.1:${port}`];
+  const child = spawn(resolve(binary), [...args, "--ui-address", `127.0.0.1:${live}`], {
+    cwd: root,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let log = "";
+  child.stderr.on("data", (chunk) => {
+    log += chunk;
+  });
+  const address = `http://127.0.0.1:${live}/`;
+  const status = async () => {
+    try {
+      return (await fetch(`${address}api/v1/status`)).ok;
+    } catch {
+      return false;
+    }
+  };
+  try {
+    for (let tried = 0; !(await status()); tried++) {
+      assert.ok(child.exitCode === null && tried < 300, `modgate serve is not ready: ${log}`);
+      await new Promise((done) => setTimeout(done, 200));
+    }
+    const object = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "big", namespace: "shop" },
+      spec: { containers: [{ name: "web", image: "nginx:1.29", resources: { limits: { memory: "4Gi" } } }] },
+    };
+    const { response } = await admit(port, object);
+    assert.equal(response.allowed, false, JSON.stringify(response));
+    const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
+    await page.goto(`${address}#/decisions`);
+    await page.locator(".rows .row", { hasText: "Pod shop/big" }).first().click();
+    await page.locator(".tree").waitFor();
+    await page.getByText("MemoryCeiling shop-memory").first().waitFor();
+    await page.locator("nav a", { hasText: "Policies" }).click();
+    await page.locator(".rows .row", { hasText: "MemoryCeiling shop-memory" }).click();
+    await page.locator(".detail").getByRole("link", { name: "Pod shop/big" }).waitFor();
+    await page.locator("nav a", { hasText: "Namespaces" }).click();
+    await page.locator(".rows .row", { hasText: "shop" }).click();
+    await page.locator("nav a", { hasText: "Try" }).click();
+    await page.getByLabel("Objects, or AdmissionReviews").fill(JSON.stringify(object));
+    await page.getByRole("button", { name: "Evaluate" }).click();
+    await page.locator(".verdict .effect", { hasText: "denied" }).waitFor();
+    await page.locator("nav a", { hasText: "Home" }).click();
+    await page.getByRole("heading", { name: "This process", exact: true }).waitFor();
+    assert.deepEqual(await serious(page), []);
+    assert.deepEqual(faults, []);
+    await page.locator("nav a", { hasText: "Shadow" }).click();
+    await page.getByText("There is no shadow").waitFor();
+    await close();
+    for (const path of ["status", "policies", "namespaces", "decisions"]) {
+      fits(await (await fetch(`${address}api/v1/${path}`)).json(), schema(path, "get"), path);
+    }
+    const { items } = await (await fetch(`${address}api/v1/decisions`)).json();
+    const details = await (await fetch(`${address}api/v1/decisions/${items[0].id}`)).json();
+    fits(details, schema("decisions/{id}", "get"), "a decision");
+  } finally {
+    child.kill();
+  }
+  ok("`modgate serve`: a denial is shown and explained, an object is tried, answers fit their document");
+}
+
 try {
   await theDataFit();
   await everyView();
@@ -391,6 +516,7 @@ try {
   await tokens();
   await failures();
   await hostile();
+  await served();
 } finally {
   await browser.close();
 }

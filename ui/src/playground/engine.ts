@@ -86,6 +86,7 @@ export class Engine {
     this.current = undefined;
     const answer = JSON.parse(data.text) as Answer;
     const { text, milliseconds } = data;
+    performance.mark("evaluated", { detail: milliseconds });
     task.done(answer.error ? { failure: answer.error, milliseconds } : { answer, text, milliseconds });
     this.next();
   }

@@ -1,0 +1,74 @@
+// Measures the playground of a binary: `node browser/speed.mjs BINARY [RUNS]`. Each run is a new browser context, so
+// that nothing is cached.
+import { isInstalled, launch, open, program, WIDTHS } from "./browser.mjs";
+import { serve } from "./server.mjs";
+
+const [binary, runs = "7"] = process.argv.slice(2);
+if (!binary) throw new Error("usage: node browser/speed.mjs BINARY [RUNS]");
+if (!isInstalled) {
+  console.log(`SKIPPED: ${program} is not installed`);
+  process.exit(0);
+}
+const server = await serve(binary);
+if (!server) {
+  console.log("SKIPPED: the binary was built without the playground (`cargo xtask playground`)");
+  process.exit(0);
+}
+const browser = await launch();
+
+/** Figures of one visit, in milliseconds. */
+async function visit() {
+  const { page, close } = await open(browser, { viewport: WIDTHS.wide }, server.address);
+  const answered = (count) =>
+    page.waitForFunction((least) => Number(document.documentElement.dataset.answers ?? 0) >= least, count);
+  await page.goto(server.address);
+  await answered(1);
+  const first = await page.evaluate(() => {
+    const at = (name) => performance.getEntriesByName(name)[0].startTime;
+    const { loadEventEnd } = performance.getEntriesByType("navigation")[0];
+    return {
+      "the address is opened to the page is loaded": loadEventEnd,
+      "the address is opened to the engine is loaded": at("engine"),
+      "the address is opened to the first answer is shown": at("answer"),
+      "the engine is loaded to the first answer is shown": at("answer") - at("engine"),
+      "page and engine are loaded to the first answer is shown":
+        at("answer") - Math.max(at("engine"), loadEventEnd),
+      "of that, the evaluation in the worker": performance.getEntriesByName("evaluated")[0].detail,
+    };
+  });
+  // What a person waits for after a change: the pause after a key is part of it.
+  await page.getByRole("textbox", { name: "Object", exact: true }).focus();
+  await page.keyboard.press("Control+End");
+  await page.evaluate(() => {
+    addEventListener("keydown", () => performance.mark("key"), { capture: true, once: true });
+    new MutationObserver(() => performance.mark("again")).observe(document.documentElement, {
+      attributeFilter: ["data-answers"],
+    });
+  });
+  await page.keyboard.press("Enter");
+  await answered(2);
+  const next = await page.evaluate(() => {
+    const at = (name) => performance.getEntriesByName(name)[0].startTime;
+    return {
+      "a key to its answer (120 ms of it a pause)": at("again") - at("key"),
+      "of that, the second evaluation in the worker": performance.getEntriesByName("evaluated")[1].detail,
+    };
+  });
+  await close();
+  return { ...first, ...next };
+}
+
+try {
+  const visits = [];
+  for (let run = 0; run < Number(runs); run++) visits.push(await visit());
+  for (const name of Object.keys(visits[0])) {
+    const all = visits.map((it) => it[name]).sort((one, other) => one - other);
+    const shown = (value) => value.toFixed(1).padStart(8);
+    console.log(
+      `${shown(all[Math.floor(all.length / 2)])} ms  (${shown(all[0])} to ${shown(all.at(-1))})  ${name}`,
+    );
+  }
+} finally {
+  await browser.close();
+  server.stop();
+}
