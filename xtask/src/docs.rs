@@ -1,4 +1,5 @@
-//! `cargo xtask docs --check`: ids of rules and relative links that lead nowhere.
+//! `cargo xtask docs --check`: ids of rules and relative links that lead nowhere, in the sources and in the pages of the
+//! site.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,6 +10,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use modgate_corpus::corpus;
+
+use crate::site;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -57,15 +60,23 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             }
         }
     }
-    ensure!(ids > 100 && links > 50, "only {ids} ids and {links} links were found");
+    let (staged, broken) = site::staged_links(&root)?;
+    for problem in &broken {
+        eprintln!("error: the site's page {problem}");
+    }
+    wrong += broken.len();
+    ensure!(
+        ids > 100 && links > 50 && staged > links / 2,
+        "only {ids} ids, {links} links and {staged} links of the site were found"
+    );
     if wrong == 0 {
-        println!("docs: {ids} ids and {links} links lead somewhere");
+        println!("docs: {ids} ids, {links} links and {staged} links of the site lead somewhere");
     }
     Ok(wrong == 0)
 }
 
 /// Files that Git knows, so that nothing built is looked at.
-fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
@@ -123,7 +134,7 @@ fn cited(text: &str) -> Vec<(usize, String)> {
 }
 
 /// Targets of the links of a page, outside of code.
-fn links_of(text: &str) -> Vec<(usize, String)> {
+pub(crate) fn links_of(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut is_code = false;
     for (index, line) in text.lines().enumerate() {
@@ -146,7 +157,7 @@ fn links_of(text: &str) -> Vec<(usize, String)> {
 }
 
 /// Why a relative link leads nowhere.
-fn broken(root: &Path, page: &Path, link: &str) -> Option<String> {
+pub(crate) fn broken(root: &Path, page: &Path, link: &str) -> Option<String> {
     let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
     let target = match path {
         "" => page.to_owned(),
@@ -164,7 +175,7 @@ fn broken(root: &Path, page: &Path, link: &str) -> Option<String> {
 }
 
 /// A path without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
+pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

@@ -8,6 +8,7 @@ mod docs;
 mod layers;
 mod mistakes;
 mod playground;
+mod site;
 mod supply;
 
 use std::{
@@ -42,6 +43,8 @@ enum Task {
     Mistakes(mistakes::Args),
     /// Find ids of rules and relative links that lead nowhere.
     Docs(docs::Args),
+    /// Build the site: pages, examples and playground; follow every link of it.
+    Site(site::Args),
     /// Run libFuzzer on the fuzz targets; print executions, coverage and findings.
     Fuzz(Rest),
     /// Hold the crates to the layering of docs/architecture.md.
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().task {
         Task::Mistakes(args) => mistakes::run(&args),
         Task::Docs(args) => docs::run(&args),
+        Task::Site(args) => site::run(&args),
         Task::Layers(args) => layers::run(&args),
         Task::Dist(args) => dist::run(&args),
         Task::Playground(args) => playground::run(&args),

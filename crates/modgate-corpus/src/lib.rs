@@ -13,6 +13,7 @@ pub mod clock;
 pub mod corpus;
 pub mod decision;
 pub mod members;
+pub mod pages;
 pub mod report;
 pub mod suite;
 pub mod time;
