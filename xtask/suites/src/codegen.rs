@@ -1,6 +1,7 @@
 //! `cargo xtask codegen`: writes the files that are made from code; with `--check` compares them.
 
 mod chart;
+mod functions;
 
 use std::{env, fs, process::Command};
 
@@ -28,9 +29,16 @@ struct Generated {
 pub(crate) fn run(args: &Args) -> Result<bool> {
     // The manifest is made of the definitions.
     let (mut count, mut stale) = (0, 0);
-    for generate in
-        [definitions, flags, chart::documents, manifest, cli_reference, metrics, warnings]
-    {
+    for generate in [
+        definitions,
+        flags,
+        chart::documents,
+        manifest,
+        cli_reference,
+        metrics,
+        warnings,
+        functions::page,
+    ] {
         for Generated { path, text } in generate()? {
             count += 1;
             let file = corpus::repository().join(&path);

@@ -21,6 +21,7 @@ mod constraints;
 mod convert;
 mod coverage;
 mod decisions;
+mod documents;
 mod flags;
 mod gator;
 mod http2;
