@@ -76,7 +76,7 @@ pub struct TestArgs {
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Suite file, folder, or `FOLDER/...` for all suites below it; give more for more.
+    /// Suite file, folder, or `FOLDER/...` for all suites below it; repeat for more.
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<String>,
     /// Run only the tests and cases whose names match: a pattern, or `test//case`.
@@ -130,10 +130,10 @@ pub struct VerifyArgs {
     /// Fail if the cases notice less than this part of the changes, in percent; implies `--mutants`.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) mutants_min: Option<f64>,
-    /// Changes that `--mutants` tries of each policy.
+    /// Most changes that `--mutants` tries for each policy.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) budget: usize,
-    /// Number that the choice of changes depends on if there are more.
+    /// Seed of the choice of changes if there are more.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Print every test and case, and the output of `print` in policies.

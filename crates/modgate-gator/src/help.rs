@@ -18,7 +18,7 @@ Examples:
   # Evaluate manifests against constraints
   modgate test -f policies/ -f manifests/
 
-  # Evaluate what a chart renders, with JSON for a script
+  # Evaluate the output of a chart, with JSON for a script
   helm template shop | modgate test -f policies/ -o json
 
 Exit codes:
@@ -40,7 +40,7 @@ Examples:
   # Write JUnit XML for a CI system, and text for the log
   modgate verify --require-tests -o junit=verify.xml -o text policies/...
 
-  # Show what the cases do not reach, and fail below 90 percent
+  # Show the parts that no case reaches, and fail below 90 percent
   modgate verify --coverage-min 90 -o lcov=coverage.info -o text policies/...
 
   # List small changes of the policies that no case notices
@@ -153,7 +153,7 @@ Examples:
   # Uninstall one template and its constraints
   modgate policy uninstall k8srequiredlabels
 
-  # Print what would be removed with a bundle
+  # Print the objects that removing a bundle would delete
   modgate policy uninstall --bundle pod-security-baseline --dry-run
 
 Exit codes:

@@ -244,11 +244,7 @@ fn suites_of_mutators_and_modrules() {
         (BOTH, "namespace: namespace.yaml, expected: done.yaml", ""),
         (BOTH, &format!("namespace: namespace.yaml, expected: {DONE}"), ""),
         // The label selects nothing without the Namespace's own labels.
-        (
-            BOTH,
-            "expected: done.yaml",
-            "unexpected object: what is expected becomes what was got by [",
-        ),
+        (BOTH, "expected: done.yaml", "unexpected object: it differs from `expected` by ["),
         (
             BOTH,
             "namespace: namespace.yaml, patch: [{op: add, path: /metadata/labels, value: {owner: me, \

@@ -121,7 +121,7 @@ fn keep(installation: &Installation<'_>) -> Option<Step> {
         let why = format!(
             "they are the way back. {BACKUP} of the first time has those that are switched already"
         );
-        let title = "Keep what is there of webhook configurations";
+        let title = "Back up the webhook configurations that are left";
         return (!commands.is_empty()).then(|| step(title, why, commands)).flatten();
     }
     let kinds: BTreeSet<String> =
@@ -131,7 +131,7 @@ fn keep(installation: &Installation<'_>) -> Option<Step> {
         commands.push(format!("kubectl get {} -A -o yaml > policies-before.yaml", kinds.join(",")));
     }
     step(
-        "Keep what is there",
+        "Back up",
         "the webhook configurations are the way back, the policies are your own",
         commands,
     )
@@ -342,7 +342,7 @@ fn rest(installation: &Installation<'_>, values: &Values) -> Option<Step> {
         return None;
     }
     step(
-        "Let modgate do the rest",
+        "Enable audit, status and CRD generation",
         "no other program audits, writes statuses and maintains the CRDs of constraints any more",
         helm(
             installation,

@@ -219,7 +219,7 @@ fn gatekeeper() {
     );
     assert!(report.steps.iter().all(|step| !step.title.contains("KubeMod")));
     assert_eq!(
-        commands(&report, "Let modgate do the rest")[0],
+        commands(&report, "Enable audit, status and CRD generation")[0],
         "helm upgrade --reset-then-reuse-values modgate deploy/chart -n gatekeeper-system --take-ownership \
          --force-conflicts --set operations=null"
     );
@@ -399,13 +399,13 @@ fn half_switched() {
     assert_eq!(
         titles(&report),
         [
-            "Keep what is there of webhook configurations",
+            "Back up the webhook configurations that are left",
             "Keep the originals from renewing certificates",
             "Stop Gatekeeper, and leave it there",
             "Give ModRules to modgate",
             "See that modgate receives requests",
             "Stop KubeMod, and leave it there",
-            "Let modgate do the rest",
+            "Enable audit, status and CRD generation",
             "Remove what the originals leave behind, object by object",
             "Let Helm forget the originals' releases",
             "What stays",
@@ -414,7 +414,7 @@ fn half_switched() {
     );
     let all: Vec<&String> = report.steps.iter().flat_map(|step| &step.commands).collect();
     assert!(all.iter().all(|it| !it.contains("> webhooks-before.yaml")), "{all:?}");
-    let [keep] = &commands(&report, "Keep what is there")[..] else { panic!("{all:?}") };
+    let [keep] = &commands(&report, "Back up")[..] else { panic!("{all:?}") };
     assert!(keep.ends_with("> webhooks-left.yaml") && !keep.contains("gatekeeper"), "{keep}");
     assert_eq!(
         commands(&report, "Let Helm forget"),

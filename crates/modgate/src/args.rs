@@ -72,7 +72,7 @@ pub(crate) struct EngineArgs {
     /// [default: kubemod-system, modgate-system]
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     cluster_modrules_namespace: Vec<String>,
-    /// Decision of ModRules about an object whose Namespace or Node does not exist or cannot be read.
+    /// Decision of ModRules for objects with a Namespace or Node that does not exist or cannot be read.
     #[arg(long, value_name = "POLICY", default_value = "empty")]
     missing_reference: MissingReferenceArg,
     /// Part of a Pod's Node that the ModRules of one namespace see.
@@ -181,14 +181,14 @@ pub(crate) struct SubjectArgs {
     /// parameters, Namespaces and Nodes.
     #[arg(value_name = "OBJECT", required_unless_present = "kustomize")]
     subjects: Vec<PathBuf>,
-    /// Folder with a kustomization: evaluate what `kustomize build` prints; repeat for more.
+    /// Folder with a kustomization: evaluate the output of `kustomize build`; repeat for more.
     #[arg(short, long, value_name = "DIR")]
     kustomize: Vec<PathBuf>,
     /// Files and folders to leave out, by name or pattern; repeat for more.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// Operation of the request; an AdmissionReview has its own. The object of an UPDATE is its old object,
-    /// too.
+    /// Operation of the request; an AdmissionReview has its own. The object of an UPDATE is also the
+    /// old object.
     #[arg(long, default_value = "CREATE", ignore_case = true, value_parser = operation)]
     pub(crate) operation: Operation,
     /// Namespace of objects and policies that name none.
@@ -201,8 +201,8 @@ pub(crate) struct SubjectArgs {
     #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
     groups: Vec<String>,
     /// Evaluate objects of Kubernetes' own kinds as an API server of 1.36 stores them: with its defaults,
-    /// without unknown fields, and with quantities in its form. So are custom resources whose
-    /// CustomResourceDefinition the input has.
+    /// without unknown fields, and with quantities in its form. The same for custom resources,
+    /// if the input has their CustomResourceDefinition.
     #[arg(long)]
     pub(crate) defaulting: bool,
 }

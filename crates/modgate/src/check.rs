@@ -32,7 +32,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 pub(crate) const EXAMPLES: &str = "\
 The configuration is the first modgate.yaml in this folder or one above it. Paths in it are relative to
-its folder. Every member is optional, except that there is something to check:
+its folder. Every member is optional, but objects or suites are needed:
 
   policies: [policies/]           # as -f of review
   references: [cluster/]          # as --objects of review
@@ -57,7 +57,7 @@ Examples:
 
 Exit codes:
   0  no violation is as severe as failOn, and every test passed
-  1  at least one violation is, there are more warnings than maxWarnings, or a test failed
+  1  at least one violation is as severe, there are more warnings than maxWarnings, or a test failed
   2  the configuration, files, policies or objects are not valid";
 
 /// Arguments of `modgate check`.

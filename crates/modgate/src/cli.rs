@@ -63,7 +63,7 @@ pub(crate) enum Verb {
     /// Compare two sets of policies over recorded, given or invented requests.
     #[command(after_help = compare::EXAMPLES)]
     Compare(Box<compare::CompareArgs>),
-    /// Look for objects that get past policies.
+    /// Find objects that get past policies.
     #[command(after_help = lint::EXAMPLES)]
     Lint(Box<lint::LintArgs>),
     /// Evaluate a `select` expression of a ModRule.
@@ -158,11 +158,11 @@ Examples:
   # Annotate a pull request on GitHub, and write SARIF for code scanning
   modgate review -f policies/ -o github -o sarif=review.sarif manifests/
 
-  # Evaluate what a chart or a kustomization renders
+  # Evaluate the output of a chart or a kustomization
   helm template shop | modgate review -f policies/ -
   modgate review -f policies/ -k overlays/production
 
-  # Print how policies change the objects of a cluster
+  # Print the changes that policies make to the objects of a cluster
   kubectl get deploy -A -o yaml | modgate review -f policies/ -o diff -
 
   # Write a page for a browser

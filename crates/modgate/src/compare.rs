@@ -33,11 +33,11 @@ const GENERATED: usize = 1000;
 /// Arguments of `modgate compare`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// The policies as they are: a file, a folder, an archive (.tar, .tar.gz), `REVISION:PATH` of the git
+    /// The present policies: a file, a folder, an archive (.tar, .tar.gz), `REVISION:PATH` of the git
     /// repository here, `oci://REFERENCE` of a registry, or `cluster:` or `cluster:CONTEXT` for those of a cluster.
     #[arg(value_name = "OLD")]
     old: PathBuf,
-    /// The policies as they would be, likewise.
+    /// The new policies, in the same forms.
     #[arg(value_name = "NEW")]
     new: PathBuf,
     /// Requests: files and folders with AdmissionReviews, objects, or events of audit logs, in YAML,
@@ -48,20 +48,21 @@ pub(crate) struct CompareArgs {
     /// [default: 1000 without REQUEST, else 0]
     #[arg(long, value_name = "N")]
     generate: Option<usize>,
-    /// Number that the invented objects depend on.
+    /// Seed of the invented objects.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// What is done to objects; AdmissionReviews and events have their own operation.
+    /// Operation of requests for objects; AdmissionReviews and events have their own.
     #[arg(long, default_value = "CREATE", ignore_case = true, value_parser = crate::args::operation)]
     operation: Operation,
     /// Namespace of objects and policies that name none.
     #[arg(short, long, default_value = "default", value_parser = crate::args::namespace)]
     namespace: String,
-    /// File or folder with Namespaces and Nodes, and with all that constraints see as
+    /// File or folder with Namespaces, Nodes and other objects that policies refer to, such as
     /// `data.inventory`; repeat for more.
     #[arg(long, value_name = "PATH")]
     objects: Vec<PathBuf>,
-    /// Decide about the objects of the cluster that kubectl uses, too, and see its Namespaces, Nodes and synced objects.
+    /// Also decide the objects of the cluster that kubectl uses. Policies see its Namespaces, Nodes and
+    /// synced objects.
     #[arg(long)]
     cluster: bool,
     /// Kubeconfig of the cluster [default: as kubectl finds it]
@@ -73,7 +74,7 @@ pub(crate) struct CompareArgs {
     /// Differences that make the exit code 1; repeat for more.
     #[arg(long, value_name = "CLASS")]
     fail_on: Vec<FailOn>,
-    /// How to print what differs.
+    /// Output format.
     #[arg(short, long, default_value = "text")]
     output: CompareOutput,
     #[command(flatten)]
@@ -98,33 +99,33 @@ enum FailOn {
 enum CompareOutput {
     /// For people.
     Text,
-    /// Everything, in JSON.
+    /// The whole result as JSON.
     Json,
-    /// Everything, in YAML.
+    /// The whole result as YAML.
     Yaml,
     /// For a comment on a pull request.
     Markdown,
-    /// One HTML file for a browser: what differs, by policy, with examples. It loads nothing.
+    /// One HTML file for a browser: differences by policy, with examples. It loads nothing.
     Html,
 }
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  # What would this branch change for these objects?
+  # Compare the policies of a branch with those of this folder, over these objects
   modgate compare main:policies policies/ manifests/
 
-  # For a week of requests to the API server
+  # Compare over a week of requests to the API server
   modgate compare policies/ candidate/ audit-*.log
 
-  # What would these policies change for what is in the cluster?
+  # Compare the policies of the cluster with others, over its objects
   modgate compare cluster: policies/ --cluster
 
-  # Does the new version of a library still deny what the old one denies?
+  # Fail if the new version of a library allows what the old one denies
   modgate compare library-1.2/ library-1.3/ --generate 10000 --fail-on deny-to-allow
 
 Exit codes:
-  0  nothing differs as --fail-on says
-  1  at least one decision does
+  0  no difference is one of --fail-on
+  1  at least one difference is
   2  arguments, files, policies or requests are not valid";
 
 /// Runs the verb.

@@ -28,16 +28,16 @@ pub(crate) struct ConvertArgs {
     /// repeat for more, `-` for standard input.
     #[arg(short = 'f', long = "filename", value_name = "PATH", required = true)]
     policies: Vec<PathBuf>,
-    /// What to convert to.
+    /// Kind of policies to write.
     #[arg(long, value_name = "KIND")]
     to: To,
-    /// How many requests to invent for the comparison of each policy with what it is converted to.
+    /// Number of invented requests over which each policy is compared with its conversion.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     generate: u64,
-    /// Number that the invented requests depend on.
+    /// Seed of the invented requests.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How to print the objects.
+    /// Output format.
     #[arg(short, long, default_value = "yaml")]
     output: ObjectsOutput,
 }
@@ -63,7 +63,7 @@ Examples:
 
 Exit codes:
   0  everything is converted, and no decision differs
-  1  something is lost, cannot be converted, or decided otherwise
+  1  a part is lost or cannot be converted, or a decision differs
   2  arguments, files or policies are not valid";
 
 /// Runs the verb.

@@ -32,7 +32,7 @@ pub(crate) struct FmtArgs {
     /// Write nothing, and exit with code 1 if a file is not formatted.
     #[arg(long)]
     check: bool,
-    /// Write nothing, and print what would change.
+    /// Write nothing, and print the changes.
     #[arg(long)]
     diff: bool,
     /// Files and folders to leave out, by name or pattern; repeat for more.
@@ -48,10 +48,10 @@ Examples:
   # Format all policies of a folder
   modgate fmt policies/
 
-  # Check in a pipeline that files are formatted, and print what differs
+  # Check in a pipeline that files are formatted, and print the differences
   modgate fmt --check --diff policies/
 
-  # Format what an editor pipes in
+  # Format standard input, for editors
   modgate fmt - < rule.yaml
 
 It sets the indentation to two spaces a level, removes spaces at line ends and repeated blank lines,

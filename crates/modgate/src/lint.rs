@@ -39,20 +39,20 @@ const NAMESPACE: &str = "default";
 /// Arguments of `modgate lint`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LintArgs {
-    /// Files and folders with policies. The objects of their test suites, and other objects in them, are
-    /// what is tried first.
+    /// Files and folders with policies. lint first tries the objects of their test suites and
+    /// other objects in them.
     #[arg(value_name = "POLICY", required_unless_present = "filename")]
     policies: Vec<PathBuf>,
-    /// The same, as other commands name policies; repeat for more.
+    /// The same, under the name of other commands; repeat for more.
     #[arg(short, long, value_name = "PATH")]
     filename: Vec<PathBuf>,
     /// File or folder with further objects or AdmissionReviews to start from; repeat for more.
     #[arg(long, value_name = "PATH")]
     object: Vec<PathBuf>,
-    /// Decisions that each policy may cost.
+    /// Most decisions for each policy.
     #[arg(long, value_name = "N", default_value_t = BUDGET)]
     budget: usize,
-    /// Number that invented objects depend on.
+    /// Seed of the invented objects.
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
     /// Folder for the two requests of each finding, as AdmissionReviews.
@@ -118,7 +118,7 @@ impl OutputFormat for LintOutput {
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  # What gets past these policies?
+  # Find objects that get past these policies
   modgate lint policies/
 
   # The same, starting from the objects of a folder, with the proofs as files
@@ -129,7 +129,7 @@ Examples:
 
 Exit codes:
   0  nothing was found
-  1  something gets past a policy
+  1  an object gets past a policy
   2  arguments, files or policies are not valid";
 
 /// A finding and the policies that it is of.

@@ -40,14 +40,14 @@ pub(crate) struct MigrateArgs {
     /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME", conflicts_with = "paths")]
     context: Option<String>,
-    /// Write the values of modgate's chart that keep what the installation has.
+    /// Write values for modgate's chart that keep the settings of the installation.
     #[arg(long, value_name = "FILE")]
     write_values: Option<PathBuf>,
-    /// Values that modgate's chart will be installed with: report where they change the installation.
+    /// Values that modgate's chart will be installed with: report each setting that they would change.
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
-    /// Values that Gatekeeper's chart was installed with: carry these over, too. What the cluster has
-    /// wins over them.
+    /// Values that Gatekeeper's chart was installed with: keep these as well. The cluster takes
+    /// precedence over them.
     #[arg(long, value_name = "FILE")]
     gatekeeper_values: Option<PathBuf>,
     /// Output format.
@@ -65,7 +65,7 @@ enum MigrateOutput {
     Json,
     /// A YAML document.
     Yaml,
-    /// One HTML file for a browser: what runs, what differs, the steps. It loads nothing.
+    /// One HTML file for a browser: policies, differences and steps. It loads nothing.
     Html,
 }
 
@@ -284,7 +284,7 @@ impl<W: Write> Printer<'_, W> {
         self.unchanged(&report.unchanged)?;
         self.differences(&report.differs)?;
         self.remarks("does not run", Tone::Bad, &report.refused)?;
-        self.remarks("runs, but look at it", Tone::Notice, &report.warnings)?;
+        self.remarks("runs, but probably not as intended", Tone::Notice, &report.warnings)?;
         self.admission_policies(&report.admission_policies)?;
         self.flags(report)?;
         self.carried(&report.carried)?;

@@ -82,7 +82,7 @@ pub(crate) struct CrdsArgs {
 
 #[derive(Debug, clap::Args)]
 struct CommonArgs {
-    /// Files or folders with templates and what belongs to them, or `-` for standard input.
+    /// Files or folders with templates, constraints and related objects, or `-` for standard input.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     /// Output format.

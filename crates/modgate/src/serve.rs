@@ -180,7 +180,7 @@ fn announce(server: &Server) -> Result<()> {
     let url = format!("https://{}", reachable(address));
     let mut out = io::stdout().lock();
     let Some(store) = server.store() else {
-        writeln!(out, "policies of the cluster on {url}, once {url}/readyz says so")?;
+        writeln!(out, "policies of the cluster on {url}; ready when {url}/readyz answers 200")?;
         out.flush()?;
         return Ok(());
     };

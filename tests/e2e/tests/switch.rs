@@ -405,7 +405,7 @@ fn switching_under_load() {
         // All four webhook configurations but KubeMod's mutating one.
         assert_eq!(report.unchanged.len(), before.len() + 3, "{:?}", report.differs);
 
-        shell.step(&report, "Keep what is there");
+        shell.step(&report, "Back up");
         shell.step(&report, "Keep the originals");
         goes_on();
         // "Install modgate beside them": its Pods come behind Gatekeeper's Service.
@@ -445,7 +445,7 @@ fn switching_under_load() {
         assert!(of_kubemod > 0 && of_gatekeeper.iter().all(|count| *count > 0));
         kubemod.stop();
         goes_on();
-        // "Let modgate do the rest": a rolling update.
+        // "Enable audit, status and CRD generation": a rolling update.
         let whole = start(&[]);
         eventually("the new one has loaded the policies", || loaded(&whole));
         service.set(&[whole.address]);

@@ -22,7 +22,7 @@ pub enum PolicyVerb {
     /// Remove policies that gator installed.
     #[command(args_override_self = true, after_help = help::POLICY_UNINSTALL)]
     Uninstall(UninstallArgs),
-    /// Install the catalog's versions of policies that are installed in others.
+    /// Upgrade installed policies to the versions of the catalog.
     #[command(args_override_self = true, after_help = help::POLICY_UPGRADE)]
     Upgrade(UpgradeArgs),
     /// Make a catalog from a folder of policies.
@@ -33,7 +33,7 @@ pub enum PolicyVerb {
 /// Arguments of `policy update`.
 #[derive(Debug, Args)]
 pub struct UpdateArgs {
-    /// Fetch the catalog over plain HTTP where its URL says so.
+    /// Allow a catalog with an `http://` address.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(super) insecure: bool,
     /// Output format: `table` or `json`.
@@ -91,7 +91,7 @@ pub(super) struct Selection {
         allow_hyphen_values = true
     )]
     pub(super) bundles: Vec<String>,
-    /// Print what would change, without changing anything.
+    /// Print the changes without making them.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(super) dry_run: bool,
     /// Output format: `table` or `json`.

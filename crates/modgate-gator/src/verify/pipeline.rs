@@ -282,7 +282,7 @@ fn check_object(expected: &Value, result: &Value, folder: &str) -> Result<(), St
         return Ok(());
     }
     Err(format!(
-        "unexpected object: what is expected becomes what was got by {}",
+        "unexpected object: it differs from `expected` by {}",
         shown(&diff_exact(&expected, result))
     ))
 }

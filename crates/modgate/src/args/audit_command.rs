@@ -17,7 +17,7 @@ pub(crate) struct AuditCommandArgs {
     /// and Nodes.
     #[arg(value_name = "OBJECT")]
     pub(crate) subjects: Vec<PathBuf>,
-    /// Folder with a kustomization: audit what `kustomize build` prints; repeat for more.
+    /// Folder with a kustomization: audit the output of `kustomize build`; repeat for more.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) kustomize: Vec<PathBuf>,
     /// Files and folders to leave out, by name or pattern; repeat for more.
@@ -47,12 +47,13 @@ pub(crate) struct AuditCommandArgs {
     /// Group results by policy or by namespace.
     #[arg(long, default_value = "constraint")]
     pub(crate) by: Grouping,
-    /// Violations shown of each group [default: 20 in text, else all]
+    /// Violations to show for each group [default: 20 in text, else all]
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
     /// Audit objects of Kubernetes' own kinds as an API server of 1.36 stores them: with its defaults,
-    /// without unknown fields, and with quantities in its form. So are custom resources whose
-    /// CustomResourceDefinition the input has. A cluster's objects have them.
+    /// without unknown fields, and with quantities in its form. The same for custom resources,
+    /// if the input has their CustomResourceDefinition. Objects of a cluster have their defaults
+    /// already.
     #[arg(long, conflicts_with_all = ["cluster", "kubeconfig", "context"])]
     pub(crate) defaulting: bool,
     /// Also report objects that Gatekeeper's mutators would change.
@@ -143,5 +144,5 @@ Examples:
 
 Exit codes:
   0  no violation is as severe as --fail-on
-  1  at least one violation is, or there are more warnings than --max-warnings
+  1  at least one violation is as severe, or there are more warnings than --max-warnings
   2  arguments, files, policies or objects are not valid, or an object could not be evaluated";

@@ -29,14 +29,13 @@ pub(crate) struct GatekeeperArgs {
     /// `*suffix`; repeat for more [default: kube-system, kubemod-system, modgate-system]
     #[arg(long, value_name = "PATTERN", help_heading = "ModRules")]
     modrule_exempt_namespace: Vec<String>,
-    /// Decision of `/validate` about an object that Reject rules reject in the form in which it will be
-    /// stored.
+    /// Decision of `/validate` for objects that Reject rules reject in their final form.
     #[arg(long, value_name = "ACTION", default_value = "deny", help_heading = "ModRules")]
     late_rejections: LateRejectionsArg,
-    /// Which bindings of ValidatingAdmissionPolicies and MutatingAdmissionPolicies
+    /// Bindings of ValidatingAdmissionPolicies and MutatingAdmissionPolicies that
     /// `/v1/policies/validate` and `/v1/policies/mutate` evaluate. The default is `marked` with
-    /// `--policies`, and `off` for the policies of a cluster. With `marked`, audits of a cluster evaluate
-    /// its ValidatingAdmissionPolicies, too.
+    /// `--policies`, and `off` for the policies of a cluster. With `marked`, audits of a cluster also evaluate
+    /// its ValidatingAdmissionPolicies.
     #[arg(long, value_name = "BINDINGS", help_heading = "Admission policies")]
     admission_policies: Option<AdmissionPoliciesArg>,
     /// Log every violation, whatever its enforcement action.
@@ -101,7 +100,7 @@ pub(crate) struct GatekeeperArgs {
 enum FailurePolicyArg {
     /// A violation.
     Fail,
-    /// Nothing.
+    /// No violation.
     Ignore,
 }
 

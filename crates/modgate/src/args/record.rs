@@ -29,9 +29,9 @@ pub(crate) struct RecordArgs {
     /// objects in none; repeat for more.
     #[arg(long, value_name = "NAME=RATE", requires = "record", value_parser = named)]
     record_namespace: Vec<(String, Rate)>,
-    /// Part of the requests to record in which a policy finds something, by its kind, its name or both, such as
-    /// `K8sRequiredLabels=1` or `'K8sRequiredLabels owner=1'`. Counts before the rate of the namespace; repeat
-    /// for more.
+    /// Part of the requests to record in which this policy has a finding. The policy is named by kind, by
+    /// name or by both, such as `K8sRequiredLabels=1` or `'K8sRequiredLabels owner=1'`. Precedes the rate of the
+    /// namespace; repeat for more.
     #[arg(long, value_name = "NAME=RATE", requires = "record", value_parser = named)]
     record_policy: Vec<(String, Rate)>,
 }

@@ -12,17 +12,18 @@ use modgate_value::gotime;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Shadow")]
 pub(crate) struct ShadowArgs {
-    /// File or folder with candidate policies, reloaded when it changes; repeat for more. They decide each request
-    /// after it was answered, and what differs is counted, logged and reported. With `--policies`
-    /// they stand in for all policies; otherwise they are added to those of the cluster.
+    /// File or folder with candidate policies, reloaded when it changes; repeat for more. They
+    /// decide each request again after the answer; differences are counted, logged and reported.
+    /// With `--policies` they replace all policies; otherwise they are added to those of the
+    /// cluster.
     #[arg(long, value_name = "PATH", conflicts_with = "shadow_url")]
     shadow: Vec<PathBuf>,
-    /// Send each request to another webhook, too, and count, log and report what it answers otherwise:
+    /// Also send each request to another webhook, and count, log and report its different answers:
     /// `https://HOST:PORT` for the same paths as here, `https://HOST:PORT/PATH` for one path, or
     /// `/v1/admit=URL` for the requests of one webhook; repeat for more. It receives Secrets as they are.
     #[arg(long, value_name = "URL")]
     shadow_url: Vec<Target>,
-    /// PEM file with the authorities that vouch for the certificate of the other webhook, over TLS 1.3
+    /// PEM file with the CAs of the other webhook; the connection is TLS 1.3
     /// [default: those of the system]
     #[arg(long, value_name = "FILE", requires = "shadow_url")]
     shadow_ca: Option<PathBuf>,

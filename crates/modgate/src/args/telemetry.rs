@@ -84,8 +84,8 @@ impl TelemetryArgs {
         let mut notes = Vec::new();
         if self.enable_pprof == Some(true) || self.pprof_port.is_some() {
             notes.push(
-                "--enable-pprof does nothing: `modgate bench --top` and /metrics say what policies \
-                 cost",
+                "--enable-pprof does nothing: `modgate bench --top` and /metrics show the cost of \
+                 policies",
             );
         }
         if self.stackdriver_metric_interval.is_some()

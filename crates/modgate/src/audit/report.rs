@@ -15,7 +15,7 @@ use crate::{
     terminal::{Terminal, Tone, one_line, printable},
 };
 
-/// Violations shown of each group without `--limit`.
+/// Violations to show for each group without `--limit`.
 const SHOWN: usize = 20;
 
 /// Violations that stand together.

@@ -36,7 +36,7 @@ fn a_report_for_people() {
         "    Q-34: the patch is dropped when an object is deleted",
         "\ndoes not run\n  ModRule shop/broken spec.match[0].select (",
         "  kubemod-operator --enable-leader-election: Q-41: ",
-        "\nhow to switch (see docs/migration.md)\n  1. Keep what is there\n",
+        "\nhow to switch (see docs/migration.md)\n  1. Back up\n",
         "       kubectl -n kubemod-system scale deployment kubemod-operator --replicas=0\n",
     ] {
         assert!(stdout.contains(part), "{part:?} is not in\n{stdout}");
