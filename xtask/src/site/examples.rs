@@ -14,12 +14,15 @@ use super::{
 };
 use crate::docs::tracked;
 
+/// The introduction of an example.
+const README: &str = "README.md";
+
 /// A folder of `examples/`.
 #[derive(Debug)]
 pub(crate) struct Example {
     /// Below the repository.
     pub(crate) folder: PathBuf,
-    /// The first comment of its policies, or the name of the folder.
+    /// The heading of its README, or the first comment of its policies.
     pub(crate) title: String,
     files: Vec<File>,
 }
@@ -82,8 +85,9 @@ impl Example {
     }
 
     fn titled(&self) -> String {
-        let policies = self.files.iter().find(|file| file.name == "policies.yaml");
-        let title = policies.and_then(|file| file.text.lines().next()?.strip_prefix("# "));
+        let of = |name| self.files.iter().find(|file| file.name == name);
+        let first = of(README).or_else(|| of("policies.yaml"));
+        let title = first.and_then(|file| file.text.lines().next()?.strip_prefix("# "));
         title.map_or_else(|| self.folder.display().to_string(), str::to_owned)
     }
 
@@ -106,8 +110,10 @@ impl Example {
 
     /// The page: each file, and below each object a link that opens it with everything else.
     pub(crate) fn page(&self, has_playground: bool) -> Result<String> {
-        let mut text = format!("# {}\n\nThe files of `{}`.\n", self.title, self.folder.display());
-        for file in &self.files {
+        let readme = self.files.iter().find(|file| file.name == README);
+        let mut text = readme.map_or_else(|| format!("# {}\n", self.title), |it| it.text.clone());
+        text.push_str(&format!("\nThe files are in `{}`.\n", self.folder.display()));
+        for file in self.files.iter().filter(|file| file.name != README) {
             let language = match file.name.rsplit('.').next() {
                 Some(known @ ("json" | "yaml")) => known,
                 _ => "text",
@@ -135,6 +141,7 @@ mod tests {
         let of =
             |folder: &str| examples.iter().find(|it| it.folder == Path::new(folder)).expect(folder);
         let gatekeeper = of("examples/gatekeeper");
+        assert_eq!(gatekeeper.title, "Gatekeeper's policies: memory of Pods");
         assert_eq!(gatekeeper.place(), Path::new("examples/gatekeeper.md"));
         assert_eq!(gatekeeper.objects().count(), 3);
         let texts = gatekeeper.texts("objects/large.yaml");

@@ -50,11 +50,22 @@ pub(crate) fn fragment(texts: &Texts) -> Result<String> {
 #[cfg(test)]
 #[expect(clippy::expect_used, clippy::unwrap_used, reason = "test code")]
 mod tests {
-    use std::io::Read as _;
+    use std::{fs, io::Read as _};
 
     use flate2::read::DeflateDecoder;
+    use modgate_corpus::corpus;
 
     use super::*;
+
+    /// The page of the playground has the same parts, in the same files.
+    #[test]
+    fn parts_are_those_of_the_page() {
+        let path = corpus::repository().join("ui/src/playground/state.ts");
+        let page = fs::read_to_string(path).expect("state.ts");
+        for (part, file) in PARTS {
+            assert!(page.contains(&format!("  {part}: \"{file}\",\n")), "{part}");
+        }
+    }
 
     #[test]
     fn a_fragment_holds_the_texts() {
