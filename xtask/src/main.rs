@@ -6,6 +6,7 @@
 mod dist;
 mod docs;
 mod layers;
+mod links;
 mod mistakes;
 mod playground;
 mod site;

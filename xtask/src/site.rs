@@ -20,7 +20,7 @@ use anyhow::{Context as _, Result, ensure};
 use flate2::read::GzDecoder;
 use modgate_corpus::corpus;
 
-use crate::docs;
+use crate::links as pages;
 
 /// The files of the playground, as `cargo xtask playground` writes them.
 const PLAYGROUND: &str = "crates/modgate-ui/dist/playground";
@@ -81,9 +81,9 @@ pub(crate) fn staged_links(root: &Path) -> Result<(usize, Vec<String>)> {
         if page.extension().is_none_or(|it| it != "md") {
             continue;
         }
-        for (line, link) in docs::links_of(&fs::read_to_string(folder.path().join(&page))?) {
+        for (line, link) in pages::links_of(&fs::read_to_string(folder.path().join(&page))?) {
             count += 1;
-            if let Some(reason) = docs::broken(folder.path(), &page, &link) {
+            if let Some(reason) = pages::broken(folder.path(), &page, &link) {
                 broken.push(format!("{}:{line}: `{link}`: {reason}", page.display()));
             }
         }

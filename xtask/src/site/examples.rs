@@ -12,7 +12,7 @@ use super::{
     play::{PARTS, Texts},
     stage,
 };
-use crate::docs::tracked;
+use crate::links::tracked;
 
 /// The introduction of an example.
 const README: &str = "README.md";

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::docs::normal;
+use crate::links::normal;
 
 /// The number of links, and those that lead nowhere, in words.
 ///

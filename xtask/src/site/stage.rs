@@ -13,7 +13,7 @@ use super::{
     examples::{self, Example},
     play::{self, Texts},
 };
-use crate::docs::{normal, tracked};
+use crate::links::{normal, tracked};
 
 /// Pages outside of `docs/`, with their titles.
 const PROJECT: [(&str, &str); 8] = [
