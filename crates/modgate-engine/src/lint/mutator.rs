@@ -320,7 +320,7 @@ fn location_advice(text: &str, object: &Value) -> Option<String> {
     let index =
         |part: &str| part.starts_with(|first: char| first.is_ascii_digit() || "*]".contains(first));
     if text.split('[').skip(1).any(index) {
-        let advice = "list elements are told apart by a field: `[name: x]`, or `[name: *]` for all";
+        let advice = "name the elements of a list by a field: `[name: x]`, or `[name: *]` for all";
         return Some(advice.to_owned());
     }
     if text.matches('[').count() > text.matches(']').count() {

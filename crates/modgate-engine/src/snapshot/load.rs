@@ -391,8 +391,8 @@ impl<'s> Loader<'s> {
             Ok(template) => {
                 if template.generated().kind.is_empty() {
                     let field = "spec.generatedGVK.kind";
-                    let message = "what is generated has no kind, so that every constraint with a \
-                                   match block refuses it";
+                    let message = "the generated objects have no kind, so every constraint with a match \
+                                   block refuses them";
                     let found = problem(id, source, field, message.to_owned());
                     self.problems.push(warned(Code::GeneratedKind, found));
                 }

@@ -556,7 +556,7 @@ impl EventMetrics {
 }
 
 const CONTROLLER: Label =
-    Label { name: "controller", values: "what is reconciled, such as `modrule`" };
+    Label { name: "controller", values: "the kind of the policy, such as `modrule`" };
 const RECONCILED: Descriptor = Descriptor {
     name: "controller_runtime_reconcile_total",
     kind: MetricType::Counter,
