@@ -62,7 +62,8 @@ pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<St
         return near::did_you_mean(quoted(), variables.iter().copied().chain(MEMBERS));
     }
     if message.starts_with("must evaluate to bool") {
-        let advice = "a validation is an expression that must be true; compare the value, such as `… == 0`";
+        let advice =
+            "a validation is an expression that must be true; compare the value, such as `… == 0`";
         return Some(advice.to_owned());
     }
     if text.trim().is_empty() {
