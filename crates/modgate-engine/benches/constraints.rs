@@ -196,7 +196,8 @@ fn renamed(constraint: &Value, number: usize) -> Value {
     let mut metadata =
         constraint.get("metadata").and_then(Value::as_object).expect("metadata").clone();
     let name = metadata.get("name").and_then(Value::as_str).expect("a name");
-    let name = format!("{name}-{number}");
+    // Of names that were numbered before, so that they do not become too long.
+    let name = format!("{}-{number}", name.get(..40).unwrap_or(name));
     metadata.insert("name", name.as_str().into());
     members.insert("metadata", Value::from(metadata));
     members.into()

@@ -226,6 +226,7 @@ impl<'m> Compiler<'m> {
             groups: groups.into(),
             nodes: self.symbols.nodes.into(),
             builtins: self.symbols.builtins.into(),
+            paths: Arc::default(),
             replaces_functions,
             replaces_data,
             types: Arc::new(environment),
@@ -502,7 +503,7 @@ fn lower_rule(
             }
         }
     }
-    Rule { group, frame: 0, args, keys, branches, keyed, names: Vec::new(), span }
+    Rule { group, frame: 0, args, keys, branches, keyed, part: None, names: Vec::new(), span }
 }
 
 fn compile_query(

@@ -171,6 +171,8 @@ struct Machine<'a> {
     /// The overlays of `with`; the last one is not always the current one.
     overlays: Vec<Overlay<'a>>,
     overlay: usize,
+    /// What is at the numbered places of the input, as far as it has been looked up, without `with`.
+    places: Vec<Option<Option<Value<'a>>>>,
     /// What is shared with other evaluations.
     memo: Option<&'a Memo<'a>>,
     /// Of the innermost shared document that is being computed.
@@ -196,6 +198,7 @@ impl<'a> Machine<'a> {
             rule: None,
             overlays: vec![Overlay::new(context.input, Cache::new(program.groups.len()))],
             overlay: 0,
+            places: Vec::new(),
             memo: None,
             notes: None,
             nesting: 0,

@@ -29,7 +29,10 @@ use std::{
 
 use modgate_value::Str;
 
-use self::{shared::Keys, types::Environment};
+use self::{
+    shared::{Key, Keys},
+    types::Environment,
+};
 use crate::{ast::Span, builtins};
 
 /// The value of a constant.
@@ -63,6 +66,10 @@ pub(crate) struct NodeId(pub(crate) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BuiltinId(pub(crate) u32);
 
+/// Index into [`Program::paths`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PathId(pub(crate) u32);
+
 /// A compiled set of modules. Immutable, shared between threads; cloning shares everything.
 #[derive(Debug, Clone)]
 pub struct Program {
@@ -80,6 +87,8 @@ pub struct Program {
     pub(crate) nodes: Arc<[Node]>,
     /// The built-ins that are called.
     pub(crate) builtins: Arc<[Builtin]>,
+    /// The places in the input where references start; none until it is specialized.
+    pub(crate) paths: Arc<[InputPath]>,
     /// Whether any `with` replaces a function or a built-in; when not, calls need not look.
     pub(crate) replaces_functions: bool,
     /// Whether any `with` replaces something under `data`; when not, references need not look.
@@ -98,6 +107,16 @@ pub struct SourceText {
     pub name: Str,
     /// The text.
     pub text: Arc<str>,
+}
+
+/// A place in the input.
+#[derive(Debug, Clone)]
+pub(crate) struct InputPath {
+    /// The names of the fields that lead there from the input.
+    pub(crate) names: Box<[Str]>,
+    /// The same for the same names, in every program; `None` where they lead through what the inputs of
+    /// one [`Memo`](crate::eval::Memo) differ in.
+    pub(crate) key: Option<Key>,
 }
 
 /// A built-in or host function that the program calls.
@@ -160,6 +179,8 @@ pub(crate) enum GroupKind {
     /// An object, possibly nested, possibly with sets at its leaves. Empty, not undefined, when
     /// no rule succeeds.
     Object,
+    /// What one rule adds to a set, as an array; no reference leads to it.
+    Part,
     /// A function. All rules that succeed for the same arguments must agree.
     Function {
         /// How many arguments it takes.
@@ -189,6 +210,8 @@ pub(crate) struct Rule {
     /// OPA looks at a single key of a partial rule in this way, without evaluating the rest of
     /// the document.
     pub(crate) keyed: Vec<Keyed>,
+    /// What it adds to its set, as a document that evaluations share.
+    pub(crate) part: Option<GroupId>,
     /// The names of the slots, for traces. Generated variables have an empty name.
     pub(crate) names: Vec<Str>,
     /// The whole rule.
@@ -297,6 +320,8 @@ pub(crate) enum Base {
     Term(Term),
     /// The input document; undefined when there is none.
     Input,
+    /// A place in the input document, in programs without `with`.
+    InputAt(PathId),
     /// Under `data`.
     Data {
         /// The constant keys from `data` to where `at` is.

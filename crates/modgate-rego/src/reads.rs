@@ -287,7 +287,7 @@ impl Analysis<'_> {
     fn reference(&mut self, reference: &Ref, slots: &mut Slots) -> Places {
         let base = match &reference.base {
             Base::Term(term) => self.term(term, slots),
-            Base::Input => Places::new(),
+            Base::Input | Base::InputAt(_) => Places::new(),
             Base::Data { prefix, .. } => self.data(prefix),
         };
         let mut steps = Vec::new();

@@ -7,7 +7,7 @@
 //!
 //! A group has no key if it depends on base documents or on the outside, or changes its input.
 
-use modgate_value::Value as Json;
+use modgate_value::{Str, Value as Json};
 use sha2::{Digest as _, Sha256};
 
 use crate::ir::{
@@ -47,6 +47,11 @@ pub(crate) fn keys(program: &Program, known: &str, value: &Json) -> Keys {
     };
     let functions = ids.clone().zip(&found).map(function).collect();
     Keys::new(keys, functions)
+}
+
+/// The key of the place in the input that these fields lead to.
+pub(crate) fn path_key(names: &[Str]) -> Key {
+    names.iter().fold(Text::default(), |text, name| text.and(name)).key()
 }
 
 struct Digester<'p> {
@@ -129,6 +134,7 @@ impl<'p> Digester<'p> {
             GroupKind::Complete => text.tag(0),
             GroupKind::Set => text.tag(1),
             GroupKind::Object => text.tag(2),
+            GroupKind::Part => text.tag(4),
             GroupKind::Function { arity } => {
                 text.tag(3);
                 text.number(*arity);
@@ -145,7 +151,8 @@ impl<'p> Digester<'p> {
     fn rule(&mut self, id: RuleId, text: &mut Text) -> Option<()> {
         let program = self.program;
         let rule = program.rules.get(id.0 as usize)?;
-        let Rule { group: _, frame, args, keys, branches, keyed, names: _, span: _ } = rule;
+        let Rule { group: _, frame, args, keys, branches, keyed, part: _, names: _, span: _ } =
+            rule;
         text.number(*frame as usize);
         self.patterns(args, text)?;
         self.terms(keys, text)?;
@@ -210,6 +217,8 @@ impl<'p> Digester<'p> {
                         self.term(term, text)?;
                     }
                     Base::Input => self.input(path.first(), text),
+                    // Keys are made before there are any.
+                    Base::InputAt(_) => return None,
                     Base::Data { prefix: _, at: DataBase::Group(group) } => {
                         text.tag(3);
                         self.other(*group, text)?;

@@ -8,17 +8,21 @@
 //! # What stays the same
 //!
 //! Every document and every function has the value it has in the original program for every input
-//! that holds the known value. Three things may differ: fewer steps are spent, a trace shows what
-//! is left rather than what was written (so trace the original), and an error in front of a
-//! statement that can never hold is not met.
+//! that holds the known value, but for members of sets that no rule asks for. Three things may differ:
+//! fewer steps are spent, a trace shows what is left rather than what was written (so trace the original),
+//! and an error in front of a statement that can never hold is not met, nor one of a member that no
+//! rule asks for.
 //!
 //! Only what succeeds within its budget is computed ahead; what is kept of it is bounded, too, and
 //! where there is too much of it the original program is used. Whatever fails, depends on the outside
 //! or replaces something with `with` is left as it is, to happen or not when the program runs.
 
 mod body;
+mod demand;
 mod fold;
 mod known;
+mod paths;
+mod split;
 
 use std::sync::Arc;
 
@@ -80,14 +84,19 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
     if specializer.is_spent() {
         return program.clone();
     }
+    let Specializer { constants, sets, mut rules, mut groups, .. } = specializer;
+    let constants = constants.into_values();
+    demand::narrow(&constants, &mut rules, &mut groups);
+    split::split(&mut rules, &mut groups);
     let special = Program {
-        constants: specializer.constants.into_values().into(),
-        sets: specializer.sets.into(),
-        rules: specializer.rules.into(),
-        groups: specializer.groups.into(),
+        constants: constants.into(),
+        sets: sets.into(),
+        rules: rules.into(),
+        groups: groups.into(),
         ..program.clone()
     };
-    Program { shared: share::keys(&special, key, value).into(), ..special }
+    let shared = share::keys(&special, key, value).into();
+    paths::numbered(Program { shared, ..special }, key)
 }
 
 /// Facts about a group of rules.
@@ -195,6 +204,7 @@ impl Specializer<'_> {
         Some(match kind {
             GroupKind::Complete | GroupKind::Function { .. } if nothing => Fact::Never,
             GroupKind::Function { .. } => Fact::Dynamic { closed },
+            GroupKind::Part => Fact::Dynamic { closed: false },
             GroupKind::Complete | GroupKind::Set | GroupKind::Object if closed => {
                 match self.document(id) {
                     Some(Some(value)) => Fact::Known(value),

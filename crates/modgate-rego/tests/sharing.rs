@@ -19,7 +19,7 @@ use modgate_value::{Budget, Limits, Value as Json, budget::Frozen};
 
 /// Policies that read the same in different ways: through documents, through entries of documents,
 /// through functions that call one another and read parameters, and twice over.
-const POLICIES: [&str; 5] = [
+const POLICIES: [&str; 6] = [
     r#"package t
 import data.lib.all
 import data.lib.bytes
@@ -67,6 +67,22 @@ violation contains {"msg": msg} if {
     msg := name
 }
 violation contains {"msg": "changed"} if data.lib.big with input.review.containers as []
+"#,
+    r#"package t
+violation contains {"msg": msg} if general[{"msg": msg, "field": "containers"}]
+violation contains {"msg": msg} if general[{"msg": msg, "field": "first"}]
+general contains {"msg": msg, "field": field} if {
+    container := input.review[field][_]
+    not data.lib.allowed(container.name)
+    msg := sprintf("%v: %v", [container.name, data.lib.bytes(container.memory)])
+}
+general contains {"msg": msg, "field": field} if {
+    container := input.review[field][_]
+    data.lib.bytes(container.memory) > data.lib.bytes(input.parameters.most)
+    not data.lib.big
+    msg := container.name
+}
+general contains {"msg": "some", "field": "first"} if count(input.review.first) > 0
 "#,
 ];
 

@@ -7,7 +7,9 @@ use modgate_value::Value as Json;
 use super::{Flow, Machine, Stop, Yield};
 use crate::{
     error::{Code, Error},
-    ir::{Base, ConstId, DataBase, GroupId, GroupKind, NodeId, Operand, Pattern, Ref, Term},
+    ir::{
+        Base, ConstId, DataBase, GroupId, GroupKind, NodeId, Operand, PathId, Pattern, Ref, Term,
+    },
     value::{Value, View},
 };
 
@@ -85,6 +87,10 @@ impl<'a> Machine<'a> {
                 Some(input) => self.follow(input, &reference.path),
                 None => Ok(Walked::Undefined),
             },
+            Base::InputAt(id) => match self.input_at(*id) {
+                Some(value) => self.follow(value, &reference.path),
+                None => Ok(Walked::Undefined),
+            },
             Base::Data { prefix, at } => {
                 // When something is replaced, it may be on the way, so every step has to look.
                 if self.program.replaces_data && !self.replacements().is_empty() {
@@ -111,6 +117,36 @@ impl<'a> Machine<'a> {
                 }
             }
         }
+    }
+
+    /// What is at a place in the input.
+    #[inline]
+    fn input_at(&mut self, id: PathId) -> Option<Value<'a>> {
+        match self.places.get(id.0 as usize) {
+            Some(Some(known)) if self.overlay == 0 => *known,
+            _ => self.go_to(id),
+        }
+    }
+
+    fn go_to(&mut self, id: PathId) -> Option<Value<'a>> {
+        let path = self.program.paths.get(id.0 as usize)?;
+        let from = |input: Option<Value<'a>>| {
+            path.names.iter().try_fold(input?, |value, name| value.get_str(name))
+        };
+        if self.overlay > 0 {
+            return from(self.input());
+        }
+        let found = match (self.memo, path.key) {
+            (Some(memo), Some(key)) => memo.place(key, || from(self.input())),
+            _ => from(self.input()),
+        };
+        if self.places.is_empty() {
+            self.places.resize(self.program.paths.len(), None);
+        }
+        if let Some(place) = self.places.get_mut(id.0 as usize) {
+            *place = Some(found);
+        }
+        found
     }
 
     /// Follows the known keys of a path from a value.
@@ -386,6 +422,8 @@ pub(super) struct Cache<'a> {
 #[derive(Default)]
 pub(super) struct Calls<'a> {
     known: Vec<(Call<'a>, Option<Value<'a>>)>,
+    /// Of each, what tells most calls apart at a glance.
+    tags: [u32; CALLS],
     /// Where the next one goes.
     next: usize,
 }
@@ -417,6 +455,12 @@ impl<'a> Call<'a> {
         self.args
     }
 
+    /// Equal for the same calls.
+    fn tag(&self) -> u32 {
+        let [first, second] = self.args.map(Value::tag);
+        (self.function.0.wrapping_mul(31) ^ first).wrapping_mul(31) ^ second
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         self.function == other.function
             && self.args.iter().zip(other.args).all(|(a, b)| a.is_identical(b))
@@ -425,10 +469,24 @@ impl<'a> Call<'a> {
 
 impl<'a> Calls<'a> {
     pub(super) fn get(&self, call: &Call<'a>) -> Option<Option<Value<'a>>> {
-        self.known.iter().find(|(known, _)| known.is_same(call)).map(|(_, value)| *value)
+        let tag = call.tag();
+        let same = |mask, (at, known): (usize, &u32)| mask | (u32::from(*known == tag) << at);
+        let mut left = self.tags.iter().enumerate().fold(0_u32, same);
+        while left != 0 {
+            if let Some((known, value)) = self.known.get(left.trailing_zeros() as usize)
+                && known.is_same(call)
+            {
+                return Some(*value);
+            }
+            left &= left - 1;
+        }
+        None
     }
 
     pub(super) fn put(&mut self, call: Call<'a>, value: Option<Value<'a>>) {
+        if let Some(tag) = self.tags.get_mut(self.next) {
+            *tag = call.tag();
+        }
         match self.known.get_mut(self.next) {
             Some(oldest) => *oldest = (call, value),
             None => self.known.push((call, value)),

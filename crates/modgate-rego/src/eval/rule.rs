@@ -32,6 +32,7 @@ impl<'a> Machine<'a> {
         match group.kind {
             GroupKind::Complete => self.agreed(group, &[], DOCUMENT_CONFLICT),
             GroupKind::Set | GroupKind::Object => self.partial_document(group).map(Some),
+            GroupKind::Part => self.part_members(group).map(Some),
             GroupKind::Function { .. } => Ok(None),
         }
     }
@@ -184,11 +185,32 @@ impl<'a> Machine<'a> {
         let mut document = Partial::new(group.kind);
         for id in &group.rules {
             let Some(rule) = self.rule(*id) else { continue };
+            if let Some(part) = rule.part
+                && self.shared_key(part).is_some()
+                && let Partial::Set(members) = &mut document
+            {
+                members.extend(
+                    self.group_value(part)?.and_then(Value::as_array).into_iter().flatten(),
+                );
+                continue;
+            }
             self.rule_values(rule, &[], &mut |machine, branch| {
                 machine.add(&mut document, rule, branch)
             })?;
         }
         Ok(document.build(self.heap)?)
+    }
+
+    /// What a rule adds to its set, which pays for it.
+    fn part_members(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
+        let mut document = Partial::Set(Vec::new());
+        for rule in group.rules.iter().filter_map(|id| self.program.rules.get(id.0 as usize)) {
+            self.rule_values(rule, &[], &mut |machine, branch| {
+                machine.add(&mut document, rule, branch)
+            })?;
+        }
+        let Partial::Set(members) = document else { return Ok(Value::EMPTY_ARRAY) };
+        Ok(self.heap.charged_array(&members))
     }
 
     /// The part of a partial document under known leading keys (at least one), evaluating only

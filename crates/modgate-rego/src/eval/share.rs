@@ -7,10 +7,16 @@
 //! where this evaluation has not done so yet. So what an evaluation spends does not depend on which
 //! evaluation came first. A shared call of a function, which reads no document, is paid for as a whole.
 //! To the same end other calls of functions are remembered while one such document or call is
-//! computed, not beyond. Where too little is left to pay at once, the document is computed, and
+//! computed, not beyond. What one rule adds to a set is such a document, too
+//! ([`GroupKind::Part`](crate::ir::GroupKind)). Where too little is left to pay at once, the document is computed, and
 //! the evaluation ends where it would end without sharing.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+    rc::Rc,
+};
 
 use super::{Machine, Stop, document::CALL_ARGS};
 use crate::{
@@ -23,6 +29,9 @@ const MAX_DOCUMENTS: usize = 4096;
 
 /// Most calls that are kept; later ones are not shared.
 const MAX_CALLS: usize = 16_384;
+
+/// Most places in the input that are kept; later ones are looked up each time.
+const MAX_PLACES: usize = 4096;
 
 /// A document that reads more than this is not shared.
 const MAX_READS: usize = 256;
@@ -37,7 +46,9 @@ const MAX_COMPARED: usize = 16;
 /// of errors are the same.
 #[derive(Default)]
 pub struct Memo<'a> {
-    documents: RefCell<HashMap<Key, Rc<Shared<'a>>>>,
+    documents: RefCell<HashMap<Key, Rc<Shared<'a>>, BuildHasherDefault<Digests>>>,
+    /// What is at places in the input.
+    places: RefCell<HashMap<Key, Option<Value<'a>>, BuildHasherDefault<Digests>>>,
     calls: RefCell<HashMap<SharedCall<'a>, Paid<'a>>>,
 }
 
@@ -47,10 +58,45 @@ type SharedCall<'a> = (Key, [Identity<'a>; CALL_ARGS]);
 /// The value of a call, and what it took.
 type Paid<'a> = (Option<Value<'a>>, Spent);
 
-impl Memo<'_> {
+impl<'a> Memo<'a> {
     /// Without any document.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What is at a place in the input, looked up with `find` the first time.
+    pub(super) fn place(
+        &self,
+        key: Key,
+        find: impl FnOnce() -> Option<Value<'a>>,
+    ) -> Option<Value<'a>> {
+        let mut places = self.places.borrow_mut();
+        if places.len() >= MAX_PLACES {
+            return places.get(&key).copied().unwrap_or_else(find);
+        }
+        *places.entry(key).or_insert_with(find)
+    }
+}
+
+/// Digests are as good as their hashes.
+#[derive(Default)]
+struct Digests(u64);
+
+impl Hasher for Digests {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, digest: u128) {
+        #[expect(clippy::cast_possible_truncation, reason = "half of a digest is one, too")]
+        let half = digest as u64;
+        self.0 = half;
     }
 }
 

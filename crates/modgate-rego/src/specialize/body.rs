@@ -161,7 +161,10 @@ impl Specializer<'_> {
                 Fact::Known(value) => self.follow(value, &path, env),
                 Fact::Dynamic { .. } => return Found::Some(Source::Ref(Ref { base, path })),
             },
-            Base::Data { .. } => return Found::Some(Source::Ref(Ref { base, path })),
+            // Only programs that are specialized have the former.
+            Base::InputAt(_) | Base::Data { .. } => {
+                return Found::Some(Source::Ref(Ref { base, path }));
+            }
         };
         match followed {
             Followed::Nothing => Found::Nothing,

@@ -151,6 +151,14 @@ impl<'a> Heap<'a> {
         Ok(Value(Repr::Array { depth, nodes, items: self.slice(items)? }))
     }
 
+    /// An array of items that have been charged, which no policy sees.
+    pub(crate) fn charged_array(self, items: &[Value<'a>]) -> Value<'a> {
+        if items.is_empty() {
+            return Value::EMPTY_ARRAY;
+        }
+        Value(Repr::Array { depth: 1, nodes: 1, items: self.arena.0.alloc_slice_copy(items) })
+    }
+
     /// The set of `items`; of equal elements the first is kept.
     ///
     /// # Errors
