@@ -86,7 +86,7 @@ pub use self::{
     pass::{AuditOptions, Source, audit},
     policies::{Options, Policies},
     reference::{ObjectRef, PolicyRef},
-    report::{Counts, MAX_ERRORS, ObjectError, PolicySummary, Report, Totals, place},
+    report::{Audited, Counts, MAX_ERRORS, ObjectError, PolicySummary, Report, Totals, place},
     rules::{AUDIT, DENY, MUTATE, PATCH, REJECT, WARN},
     sink::Sink,
     violation::{SCOPED, Violation},

@@ -15,7 +15,7 @@ use crate::{
     evaluate::{Asked, Outcome, Session},
     object::Item,
     policies::Policies,
-    report::{Counts, Report, Tally},
+    report::{Audited, Counts, Report, Tally},
     sink::Sink,
     violation::violations,
 };
@@ -77,10 +77,13 @@ pub fn audit(
         if outcome.found.iter().any(|(_, found)| !found.is_empty()) {
             sink.object(&item.subject, &item.object);
         }
+        let mut violating = 0;
         for violation in violations(policies, &item.subject, &outcome.found) {
+            violating = 1;
             tally.violation(&violation);
             sink.violation(name, &violation);
         }
+        tally.count_audited(&item.subject.namespace, Audited { objects: 1, violating });
     };
     let prepare = |_: &Item| Some(());
     each(source, options, &prepare, |item, (), session| work(item, session), &mut take);

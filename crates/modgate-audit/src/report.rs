@@ -29,6 +29,8 @@ pub struct Report {
     pub totals: Totals,
     /// How many violations the objects of each namespace have; `""` stands for cluster-scoped objects.
     pub by_namespace: BTreeMap<Str, u64>,
+    /// How many objects of each namespace were audited, and how many of them have violations.
+    pub audited: BTreeMap<Str, Audited>,
     /// How much was looked at.
     pub counts: Counts,
     /// Why objects, or parts of them, could not be evaluated: the first of them.
@@ -94,6 +96,15 @@ impl Counts {
         self.asked += other.asked;
         self.errors += other.errors;
     }
+}
+
+/// The audited objects of a namespace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Audited {
+    /// All of them.
+    pub objects: u64,
+    /// Those with at least one violation.
+    pub violating: u64,
 }
 
 /// An object that could not be evaluated completely.
@@ -205,6 +216,7 @@ pub(crate) struct Tally {
     by_policy: BTreeMap<PolicyKey, PolicySummary>,
     totals: Totals,
     by_namespace: BTreeMap<Str, u64>,
+    audited: BTreeMap<Str, Audited>,
     counts: Counts,
     errors: Vec<ObjectError>,
 }
@@ -235,6 +247,7 @@ impl Tally {
             by_policy: by_policy.collect(),
             totals: Totals::default(),
             by_namespace: BTreeMap::new(),
+            audited: BTreeMap::new(),
             counts: Counts::default(),
             errors: Vec::new(),
         }
@@ -249,6 +262,20 @@ impl Tally {
         self.count_violations(policy, action, actions, 1);
         self.count_namespace(&subject.namespace, 1);
         self.list(violation);
+    }
+
+    /// Counts so many objects of a namespace, of which some have violations.
+    pub(crate) fn count_audited(&mut self, namespace: &Str, more: Audited) {
+        if more.objects == 0 {
+            return;
+        }
+        match self.audited.get_mut(namespace) {
+            Some(known) => {
+                known.objects += more.objects;
+                known.violating += more.violating;
+            }
+            None => drop(self.audited.insert(namespace.clone(), more)),
+        }
     }
 
     /// Counts so many violations of the objects of a namespace.
@@ -334,6 +361,7 @@ impl Tally {
             by_policy: self.by_policy.into_values().collect(),
             totals: self.totals,
             by_namespace: self.by_namespace,
+            audited: self.audited,
             counts: self.counts,
             errors: self.errors,
         }

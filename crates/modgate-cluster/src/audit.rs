@@ -59,6 +59,7 @@ use super::{
     context::Context,
     events::Events,
     listing::{self, Listable, Pages, Served},
+    live::Audits,
     object::{self, Stored},
     state::State,
 };
@@ -120,6 +121,8 @@ pub(crate) struct Auditing {
     pub(crate) exporter: Option<Arc<Exporter>>,
     /// Knows who gives external data.
     pub(crate) current: Arc<PolicyHandle>,
+    /// The live page shows them.
+    pub(crate) audits: Audits,
 }
 
 /// Objects evaluated by one thread before it looks for more.
@@ -151,6 +154,7 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
         if !context.leads() {
             // The process that audits now reports the same.
             auditor.auditing.metrics.forget();
+            auditor.auditing.audits.forget();
         }
         // Not within the above, where it could be interrupted.
         if let Some(seen) = seen {
@@ -293,6 +297,7 @@ impl Auditor {
         self.auditing.metrics.by_namespace(
             report.by_namespace.iter().map(|(namespace, count)| (&**namespace, *count)),
         );
+        self.auditing.audits.finished(&report);
         record::errors(name, &report);
         self.log_statistics(name);
         // Each of these asks again before it writes anything.

@@ -28,6 +28,7 @@ use crate::{
     kinds::{self, Definition, Kind},
     lease::{Elector, Leadership, LeaseTimes},
     lifecycle_log::LifecycleLog,
+    live::{Audits, Live},
     load_events::LoadEvents,
     lookup::ApiLookup,
     object::Item,
@@ -98,6 +99,7 @@ pub struct Controllers {
     exporter: Option<Arc<Exporter>>,
     vap: VapSettings,
     audit: AuditConfig,
+    audits: Audits,
     counts: SyncedCounts,
     /// Until when policies wait for fields of synced objects.
     field_deadline: Option<Instant>,
@@ -172,6 +174,7 @@ impl Controllers {
             exporter,
             vap,
             audit,
+            audits: Audits::default(),
             counts: SyncedCounts::default(),
             field_deadline: None,
             waits_for_broken_policies,
@@ -181,6 +184,11 @@ impl Controllers {
     /// The parts of policies' statuses beside the result of loading.
     pub fn reports(&self) -> Reports {
         self.context.reports.clone()
+    }
+
+    /// The cluster as the live page shows it.
+    pub fn live(&self) -> Live {
+        Live::new(self.context.clone(), self.audits.clone())
     }
 
     /// Takes part in the election of the one process that writes for all.
@@ -284,6 +292,7 @@ impl Controllers {
                 events: context.events.clone(),
                 exporter: self.exporter.clone(),
                 current: Arc::clone(&self.current),
+                audits: self.audits.clone(),
             };
             controllers.spawn(audit::run(context.clone(), auditing));
         }

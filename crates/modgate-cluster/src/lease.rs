@@ -342,7 +342,7 @@ fn name_of_process() -> String {
     format!("{}_{:016x}", host.trim(), u64::from_be_bytes(random))
 }
 
-fn lease_name(operations: &Operations) -> String {
+pub(crate) fn lease_name(operations: &Operations) -> String {
     if *operations == Operations::default() {
         return NAME.to_owned();
     }

@@ -39,6 +39,7 @@ mod kinds;
 mod lease;
 mod lifecycle_log;
 mod listing;
+pub mod live;
 mod load_events;
 mod lookup;
 mod object;

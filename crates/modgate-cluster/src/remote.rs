@@ -6,15 +6,17 @@ use std::{
     time::Duration,
 };
 
-use hyper::{Method, Request, header};
+use hyper::{Method, Request, Response, header};
 use kube::{
     Client, Config,
+    client::{Body, ConfigExt as _},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use modgate_engine::api::meta::ObjectExt as _;
 use modgate_http::Chain;
 use modgate_value::Value;
 use tokio::runtime::{Builder, Runtime};
+use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 
 /// How long one answer may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -154,6 +156,7 @@ impl RemoteError {
 pub struct Remote {
     runtime: Runtime,
     client: Client,
+    config: Config,
     server: String,
 }
 
@@ -173,14 +176,88 @@ impl Remote {
         let server = config.cluster_url.to_string();
         let client = {
             let _entered = runtime.enter();
-            Client::try_from(config).map_err(|error| unusable(error.to_string()))?
+            Client::try_from(config.clone()).map_err(|error| unusable(error.to_string()))?
         };
-        Ok(Self { runtime, client, server })
+        Ok(Self { runtime, client, config, server })
     }
 
     /// The URL of the API server.
     pub fn server(&self) -> &str {
         self.server.trim_end_matches('/')
+    }
+
+    /// The bearer token that requests to the API server carry; `None` for client certificates and passwords.
+    ///
+    /// # Errors
+    ///
+    /// When the program that the kubeconfig names gives none.
+    pub fn token(&self) -> Result<Option<String>, RemoteError> {
+        let unusable = |error: &dyn fmt::Display| RemoteError::Unreachable {
+            server: self.server().to_owned(),
+            reason: format!("no token: {error}"),
+        };
+        let Some(layer) = self.config.auth_layer().map_err(|error| unusable(&error))? else {
+            return Ok(None);
+        };
+        // The layer adds the header to requests; this one goes nowhere.
+        let echo = service_fn(|request: Request<Body>| async move {
+            let mut response = Response::new(Body::empty());
+            *response.headers_mut() = request.headers().clone();
+            Ok::<_, BoxError>(response)
+        });
+        let response = self
+            .runtime
+            .block_on(layer.layer(echo).oneshot(Request::new(Body::empty())))
+            .map_err(|error| unusable(&error))?;
+        let header = response.headers().get(header::AUTHORIZATION);
+        let token = header.and_then(|it| it.to_str().ok()?.strip_prefix("Bearer "));
+        Ok(token.map(str::to_owned))
+    }
+
+    /// A token of a ServiceAccount that holds for so many seconds.
+    ///
+    /// # Errors
+    ///
+    /// When the API server makes none.
+    pub fn request_token(
+        &self,
+        namespace: &str,
+        account: &str,
+        seconds: u32,
+    ) -> Result<String, RemoteError> {
+        let accounts =
+            Resource { namespaced: true, ..Resource::of_cluster("", "v1", "serviceaccounts") };
+        let path = format!("{}/token", accounts.path(namespace, account));
+        let spec: Value =
+            [("expirationSeconds", Value::from(i64::from(seconds)))].into_iter().collect();
+        let members = [
+            ("apiVersion", Value::from("authentication.k8s.io/v1")),
+            ("kind", "TokenRequest".into()),
+            ("spec", spec),
+        ];
+        let made = self.json(Method::POST, &path, Some(&members.into_iter().collect()))?;
+        let token = made.path(&["status", "token"]).and_then(Value::as_str);
+        token.map(str::to_owned).ok_or_else(|| RemoteError::Unreachable {
+            server: self.server().to_owned(),
+            reason: "a TokenRequest was answered without a token".to_owned(),
+        })
+    }
+
+    /// The first page of the objects of a kind in a namespace that have these labels.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be listed.
+    pub fn labelled(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        labels: &str,
+    ) -> Result<Vec<Value>, RemoteError> {
+        let labels = segment(labels);
+        let path = format!("{}?limit={PAGE}&labelSelector={labels}", resource.path(namespace, ""));
+        let page = self.json(Method::GET, &path, None)?;
+        Ok(page.get("items").and_then(Value::as_array).into_iter().flatten().cloned().collect())
     }
 
     /// The version of a group that the API server prefers; `None` if it does not serve the group.

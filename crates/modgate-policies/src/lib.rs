@@ -51,6 +51,6 @@ pub use self::{
         ProviderSession, Providers, ProvidersConfig,
     },
     set::{ClusterLookup, NotBound, Objects, PolicySet, YieldingHost},
-    store::{PolicyFiles, PolicyStore, Refresh},
+    store::{PolicyFiles, PolicyStore, Refresh, Standing},
     types::WatchedTypes,
 };

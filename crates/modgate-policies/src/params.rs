@@ -57,6 +57,11 @@ impl WatchedParams {
         self.0.keys()
     }
 
+    /// All objects.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Value> {
+        self.0.values().flat_map(|watched| watched.objects.values())
+    }
+
     /// Whether a kind is followed.
     pub fn wants(&self, kind: &ParamKind) -> bool {
         self.0.contains_key(kind)

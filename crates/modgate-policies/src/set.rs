@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use modgate_engine::{
     Host, HostError, Snapshot,
     admissionpolicy::{Access, Action, Authorizer, Params, Types},
+    api::secrets::SecretValues,
     constraint::Inventory,
     modrule::PodBinding,
     rego::builtins,
@@ -31,6 +32,17 @@ pub struct PolicySet {
     pub objects: Objects,
     /// The documents under `data.inventory`.
     pub inventory: Inventory,
+}
+
+impl PolicySet {
+    /// The values of the Secrets that policies read: of the inventory, and of parameters.
+    pub fn secrets(&self) -> SecretValues {
+        let mut values = SecretValues::default();
+        self.inventory.objects().for_each(|synced| values.add(synced.object, false));
+        self.objects.references.params().for_each(|it| values.add(it, false));
+        self.objects.watched.objects().for_each(|it| values.add(it, false));
+        values
+    }
 }
 
 /// Namespaces and Nodes: those of a cluster, or read from files that stand in for one.

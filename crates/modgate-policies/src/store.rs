@@ -19,14 +19,15 @@ use crate::{
     set::{Objects, PolicySet},
 };
 use modgate_engine::{
-    Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Snapshot, Update,
+    Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Problem, Snapshot,
+    Update,
     api::{admission::AdmissionReview, constraints},
     constraint::Inventory,
     lint::Definitions,
 };
 use modgate_review::sorted::{self, Document, Sorted};
 use modgate_value::{
-    Str,
+    Str, Value,
     diag::{Diagnostic, Source},
 };
 
@@ -41,6 +42,17 @@ pub struct PolicyFiles {
     pub objects: Vec<PathBuf>,
 }
 
+/// A policy as its source has it, in force or not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// Which policy.
+    pub id: PolicyId,
+    /// The object, without status.
+    pub object: Value,
+    /// The findings about this version of it.
+    pub problems: Vec<Problem>,
+}
+
 /// The files as they were last seen, and the policies made from them.
 #[derive(Debug)]
 pub struct PolicyStore {
@@ -51,6 +63,8 @@ pub struct PolicyStore {
     /// The object that the engine last received, and from which reading of which file.
     given: BTreeMap<PolicyId, Reading>,
     broken: BTreeSet<PolicyId>,
+    /// The findings about the newest version of each policy.
+    problems: BTreeMap<PolicyId, Vec<Problem>>,
     /// Compiled policies that were not reported yet.
     compiled: Vec<Compiled>,
     readings: u64,
@@ -96,6 +110,7 @@ impl PolicyStore {
             skipped: BTreeSet::new(),
             given: BTreeMap::new(),
             broken: BTreeSet::new(),
+            problems: BTreeMap::new(),
             compiled: Vec::new(),
             readings: 0,
             definitions: Definitions::default(),
@@ -124,6 +139,15 @@ impl PolicyStore {
             let file = self.seen.values().find(|file| file.reading == reading.reading)?;
             Some((id.clone(), file.manifests.get(reading.index)?.clone().into_policy()))
         })
+    }
+
+    /// The policies that were given, with the findings about their newest version.
+    pub fn standings(&self) -> Vec<Standing> {
+        let standing = |(id, source): (PolicyId, PolicySource)| {
+            let problems = self.problems.get(&id).cloned().unwrap_or_default();
+            Standing { id, object: source.object, problems }
+        };
+        self.sources().map(standing).collect()
     }
 
     /// Policies whose newest version does not load.
@@ -242,11 +266,14 @@ impl PolicyStore {
         for (id, (reading, manifest)) in wanted {
             if self.given.get(id) != Some(reading) {
                 self.broken.remove(id);
+                self.problems.remove(id);
                 changes.push(Change::Upsert((*manifest).clone().into_policy()));
             }
         }
         // What is said of constraints depends on their templates, too.
-        self.broken.retain(|id| wanted.contains_key(id) && id.group != constraints::GROUP);
+        let stays = |id: &PolicyId| wanted.contains_key(id) && id.group != constraints::GROUP;
+        self.broken.retain(stays);
+        self.problems.retain(|id, _| stays(id));
         self.given = wanted.iter().map(|(id, (reading, _))| (id.clone(), *reading)).collect();
         let definitions = Arc::clone(&sorted.definitions);
         let before = self.current.snapshot.clone().with_definitions(definitions);
@@ -256,6 +283,10 @@ impl PolicyStore {
         for problem in &problems {
             if problem.severity == modgate_engine::Severity::Error {
                 self.broken.insert(problem.policy.clone());
+            }
+            let known = self.problems.entry(problem.policy.clone()).or_default();
+            if !known.contains(problem) {
+                known.push(problem.clone());
             }
         }
         findings.extend(sorted::findings(&problems, sources));

@@ -21,17 +21,26 @@
 //! `webhook::record` (log, count) → response. If modgate itself fails, the webhook answers HTTP 500,
 //! so that the API server applies its `failurePolicy`; `--internal-errors` changes that.
 //!
+//! # The live page
+//!
+//! `ui` serves what people look at: `decisions` keeps the last decisions, and `ui/openapi.json` describes
+//! the API.
+//!
 //! # Limits
 //!
 //! `listen` bounds connections, `webhook::body` bodies, `webhook::schedule` waiting requests,
 //! `webhook::bounds` answers, and the engine's budgets each evaluation. `docs/limits.md` lists all
 //! limits.
 
+mod cut;
+mod decisions;
 mod listen;
 mod serve;
 mod tls;
+mod ui;
 mod webhook;
 
+pub use decisions::Decisions;
 pub use serve::{
     Addresses, PolicyOrigin, ServeConfig, ServeError, Server, ShadowConfig, Stopped, runtime,
     stop_signals,

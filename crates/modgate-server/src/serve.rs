@@ -5,6 +5,7 @@ mod traffic;
 
 use std::{error::Error, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use axum::Router;
 use modgate_cluster::{
     AuditConfig, ClusterConfig, ClusterError, Controllers, Events, Identity, LeaseTimes,
@@ -14,7 +15,7 @@ use modgate_engine::EngineConfig;
 use modgate_export::{AdmissionQueue, ExportConfig, Exporter};
 use modgate_policies::{
     DEFAULT_CACHE_TTL, FileWatch, POLL_INTERVAL, PolicyFiles, PolicyHandle, PolicyStore, Providers,
-    ProvidersConfig, Refresh,
+    ProvidersConfig, Refresh, Standing,
 };
 use modgate_telemetry::metrics::Metrics;
 use modgate_traffic::{RecordConfig, RecordError, RemoteError};
@@ -35,6 +36,7 @@ pub use self::traffic::ShadowConfig;
 use crate::{
     listen::{Listener, Transport},
     tls::{CertificateError, CertificateSource, Certificates, LoopbackCheck, TlsConfig},
+    ui::{LOOPBACK_ONLY, Origin, Ui, routes},
     webhook::{
         AdmissionEvents, App, Bodies, Evaluators, GatekeeperConfig, Readiness, RequestLimits,
         Routes, demoted, processors, router,
@@ -159,7 +161,7 @@ impl ServeConfig {
     }
 
     /// The settings for the controllers of the cluster.
-    fn of_cluster(&self) -> Settings {
+    pub(crate) fn of_cluster(&self) -> Settings {
         let installation = &self.engine.installation;
         Settings {
             identity: Identity { namespace: installation.namespace.clone(), pod: self.pod.clone() },
@@ -189,6 +191,8 @@ pub struct Addresses {
     pub metrics: Option<String>,
     /// Plain HTTP for `/v1/dryrun`.
     pub dry_run: Option<String>,
+    /// The live page: plain HTTP on the loopback interface, otherwise HTTPS.
+    pub ui: Option<String>,
 }
 
 /// An error that prevents serving.
@@ -203,6 +207,9 @@ pub enum ServeError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// Others would reach the live page, and there is no cluster that knows them.
+    #[error("{LOOPBACK_ONLY}")]
+    OpenUi,
     /// No certificate could be loaded.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
@@ -245,33 +252,51 @@ pub fn runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(2).thread_name("modgate-edge").enable_all().build()
 }
 
-/// The runtime for webhooks. Dropping it shuts it down, even inside another runtime.
-struct Workers(Option<Runtime>);
+/// The runtimes for webhooks, and for the live page. Dropping them shuts them down, even inside another runtime.
+struct Workers {
+    webhooks: Option<Runtime>,
+    ui: Option<Runtime>,
+}
 
 impl Workers {
-    fn start(evaluators: &Evaluators) -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(evaluators.workers())
-            .thread_name("modgate-webhook")
-            .thread_stack_size(STACK_BYTES)
-            .enable_all()
-            .build()?;
-        evaluators.watch(runtime.handle().clone())?;
-        Ok(Self(Some(runtime)))
+    fn start(evaluators: &Evaluators, has_ui: bool) -> io::Result<Self> {
+        let evaluating = |name, workers| {
+            Builder::new_multi_thread()
+                .worker_threads(workers)
+                .thread_name(name)
+                .thread_stack_size(STACK_BYTES)
+                .enable_all()
+                .build()
+        };
+        let webhooks = evaluating("modgate-webhook", evaluators.workers())?;
+        evaluators.watch(webhooks.handle().clone())?;
+        let ui = has_ui.then(|| evaluating("modgate-ui", UI_WORKERS)).transpose()?;
+        Ok(Self { webhooks: Some(webhooks), ui })
     }
 
     fn handle(&self) -> Handle {
-        self.0.as_ref().map_or_else(Handle::current, |runtime| runtime.handle().clone())
+        handle(self.webhooks.as_ref())
+    }
+
+    fn ui(&self) -> Handle {
+        handle(self.ui.as_ref())
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
+        for runtime in [self.webhooks.take(), self.ui.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }
 }
+
+fn handle(runtime: Option<&Runtime>) -> Handle {
+    runtime.map_or_else(Handle::current, |runtime| runtime.handle().clone())
+}
+
+/// Threads of the live page: one evaluates, the other answers.
+const UI_WORKERS: usize = 2;
 
 /// Stack size of threads that evaluate; only the used pages take memory.
 const STACK_BYTES: usize = 8 << 20;
@@ -283,6 +308,8 @@ pub struct Server {
     certificates: Arc<Certificates>,
     app: Arc<App>,
     policies: Policies,
+    /// The policies of files, for the live page.
+    standings: Standings,
     candidates: Option<Following>,
     report: Report,
     config: ServeConfig,
@@ -294,6 +321,8 @@ enum Policies {
     Files(Box<PolicyStore>),
     Cluster(Box<Controllers>, Option<Box<Rotation>>),
 }
+
+type Standings = Arc<ArcSwap<Vec<Standing>>>;
 
 type Report = Arc<dyn Fn(&Diagnostic) + Send + Sync>;
 
@@ -351,12 +380,13 @@ impl Server {
             operations: config.operations.clone(),
             readiness: Readiness::default(),
             traffic,
+            decisions: config.addresses.ui.is_some().then(Arc::default),
         });
         if let Some(otlp) = &config.otlp {
             modgate_telemetry::otlp::start(otlp, &app.metrics)?;
         }
-        let workers = Workers::start(&app.evaluators)?;
-        let (listeners, address) = listen_on(&config, &app, tls, &workers).await?;
+        let workers = Workers::start(&app.evaluators, config.addresses.ui.is_some())?;
+        let (mut listeners, address) = listen_on(&config, &app, tls, &workers).await?;
         if let (true, Some(address)) = (config.tls_health_check, address) {
             let check = LoopbackCheck::new(address, Arc::clone(&certificates));
             app.readiness.check_loopback(check);
@@ -393,12 +423,26 @@ impl Server {
                 Policies::Files(Box::new(store))
             }
         };
+        let mut standings = Standings::default();
+        if let Some(at) = &config.addresses.ui {
+            let origin = match &policies {
+                Policies::Cluster(controllers, _) => Origin::Cluster(controllers.live()),
+                Policies::Files(store) => {
+                    standings = Arc::new(ArcSwap::from_pointee(store.standings()));
+                    Origin::Files(Arc::clone(&standings))
+                }
+            };
+            let ui =
+                Ui::new(Arc::clone(&app), origin, Arc::clone(&certificates), config.pod.clone());
+            listeners.push(ui_listener(at, ui, &certificates, &config, workers.ui()).await?);
+        }
         Ok(Self {
             address,
             listeners,
             certificates,
             app,
             policies,
+            standings,
             candidates,
             report,
             config,
@@ -482,6 +526,7 @@ impl Server {
             certificates,
             app,
             policies,
+            standings,
             candidates,
             report,
             config,
@@ -509,8 +554,12 @@ impl Server {
             }
             Policies::Files(store) => {
                 let (current, metrics) = (Arc::clone(&app.current), Arc::clone(&app.metrics));
+                let has_ui = config.addresses.ui.is_some();
                 let loaded = move |store: &PolicyStore, refresh: &Refresh| {
                     current.store(Arc::clone(store.policies()));
+                    if has_ui {
+                        standings.store(Arc::new(store.standings()));
+                    }
                     follow::announce(store, &metrics, refresh);
                 };
                 following.spawn(follow::follow(*store, loaded, config.poll, report));
@@ -552,7 +601,7 @@ async fn listen_on(
     tls: TlsAcceptor,
     workers: &Workers,
 ) -> Result<(Vec<Listener>, Option<SocketAddr>), ServeError> {
-    let Addresses { webhooks, health, metrics, dry_run } = config.addresses.clone();
+    let Addresses { webhooks, health, metrics, dry_run, .. } = config.addresses.clone();
     let plain = [(health, Routes::Health), (metrics, Routes::Metrics), (dry_run, Routes::DryRun)];
     let mut listeners = Vec::new();
     let mut address = None;
@@ -577,6 +626,29 @@ async fn listen_on(
         });
     }
     Ok((listeners, address))
+}
+
+/// The listener of the live page. Others than this machine reach it over TLS, and only where a cluster knows
+/// its users.
+async fn ui_listener(
+    address: &str,
+    ui: Ui,
+    certificates: &Arc<Certificates>,
+    config: &ServeConfig,
+    runtime: Handle,
+) -> Result<Listener, ServeError> {
+    let socket = bind(address).await?;
+    let is_local = socket.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    let transport = if is_local {
+        Transport::Plain
+    } else if config.policies.is_cluster() {
+        // Browsers have no client certificates; tokens say who asks.
+        let tls = TlsConfig { clients: None, ..config.tls.clone() };
+        Transport::Tls(TlsAcceptor::from(Arc::new(certificates.server_config(&tls)?)))
+    } else {
+        return Err(ServeError::OpenUi);
+    };
+    Ok(Listener { socket, transport, routes: routes(ui), runtime })
 }
 
 /// `:9443` means every address, as in Go.

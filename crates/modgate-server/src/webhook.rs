@@ -19,13 +19,16 @@ mod templates;
 mod trace;
 mod violation;
 
+pub(crate) use admission::meter;
 pub use body::Bodies;
-use evaluators::EvaluationSlot;
+pub(crate) use evaluators::EvaluationSlot;
 pub use evaluators::Evaluators;
-pub(crate) use evaluators::processors;
+pub(crate) use evaluators::{EvaluationError, Flow, processors};
 pub use events::AdmissionEvents;
 pub use gatekeeper::{GatekeeperConfig, LateRejections, OnFailure};
 pub use health::Readiness;
+pub(crate) use health::checks;
+pub(crate) use schedule::DRY_RUN;
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,6 +47,7 @@ use modgate_traffic::Traffic;
 use modgate_value::MAX_JSON_DEPTH;
 
 use self::routes::is_served;
+use crate::decisions::Decisions;
 
 /// Limits for one request.
 #[derive(Debug, Clone)]
@@ -106,6 +110,8 @@ pub struct App {
     pub readiness: Readiness,
     /// What happens beside requests.
     pub traffic: Traffic,
+    /// The last decisions, if the live page shows them.
+    pub decisions: Option<Arc<Decisions>>,
 }
 
 /// Which routes a listener serves.
@@ -185,7 +191,7 @@ fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>
 }
 
 /// Whether the content type is JSON, with or without parameters.
-fn is_json(request: &Request) -> bool {
+pub(crate) fn is_json(request: &Request) -> bool {
     content_type(request)
         .split(';')
         .next()

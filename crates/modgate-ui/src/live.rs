@@ -12,3 +12,16 @@ pub fn content_security_policy() -> String {
     let policy = policy.map_or("default-src 'none'", |(policy, _)| policy);
     format!("{policy}; frame-ancestors 'none'")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_runs_its_own_script_alone_and_calls_its_own_address_alone() {
+        let policy = content_security_policy();
+        assert!(policy.starts_with("default-src 'none'"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert!(policy.contains("connect-src 'self';"), "{policy}");
+    }
+}

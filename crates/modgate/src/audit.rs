@@ -1,6 +1,7 @@
 //! `modgate audit`: evaluates policies against objects that exist, in files or a cluster.
 
 mod cluster;
+mod contexts;
 mod report;
 
 use std::{
@@ -49,6 +50,9 @@ const BATCH: usize = 32;
 /// Runs the verb.
 pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> {
     let terminal = &terminal.recording(args.report.quiet);
+    if !args.contexts.is_empty() {
+        return contexts::run(args, terminal);
+    }
     let paths = args.paths();
     inputs::once(&args.policies, &paths)?;
     let mut outputs = Outputs::new(&args.output, terminal)?;
@@ -121,7 +125,7 @@ fn documents(
 /// The page of an audit.
 fn html(found: &Found, args: &AuditCommandArgs, store: &PolicyStore) -> Result<String> {
     let mut page = page::new("audit", &args.policies, store, report::value(found, args, &[]));
-    let mut subjects = page::Subjects::new(inputs::secrets_of(&found.policy_set));
+    let mut subjects = page::Subjects::new(found.policy_set.secrets());
     let mut arena = Arena::new();
     for (subject, object) in &found.objects {
         let shown = page::Subject {
@@ -293,6 +297,7 @@ fn no_report() -> Report {
         by_policy: Vec::new(),
         totals: modgate_audit::Totals::default(),
         by_namespace: BTreeMap::new(),
+        audited: BTreeMap::new(),
         counts: modgate_audit::Counts::default(),
         errors: Vec::new(),
     }

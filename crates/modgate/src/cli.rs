@@ -14,7 +14,7 @@ use crate::{
         AUDIT_EXAMPLES, AuditCommandArgs, ExplainArgs, ReviewArgs, SelectArgs, ServeArgs,
         TextOrJson,
     },
-    check, compare, convert, exit, fmt, init, lint, migrate, plan, playground,
+    check, compare, convert, exit, fmt, init, lint, live, migrate, plan, playground,
     render::RenderVerb,
     terminal::Color,
 };
@@ -57,6 +57,15 @@ pub(crate) enum Verb {
     /// Serve the playground: policies and objects in a browser, evaluated there.
     #[command(after_help = playground::EXAMPLES)]
     Playground(playground::PlaygroundArgs),
+    /// Explain why a running modgate denied a request, or would deny an object.
+    #[command(after_help = live::WHY_EXAMPLES)]
+    Why(live::WhyArgs),
+    /// Open the live page of a running modgate in a browser.
+    #[command(after_help = live::UI_EXAMPLES)]
+    Ui(live::UiArgs),
+    /// Show the state of a running modgate: replicas, certificate, policies, audit.
+    #[command(after_help = live::STATUS_EXAMPLES)]
+    Status(live::StatusArgs),
     /// Scan manifests or a cluster and report violations.
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit(AuditCommandArgs),

@@ -46,7 +46,7 @@ impl Inputs {
     /// The values of all Secrets that policies can read: of the reviewed objects, of the inventory, and of
     /// parameters.
     pub(crate) fn secrets(&self) -> SecretValues {
-        let mut values = secrets_of(&self.policy_set);
+        let mut values = self.policy_set.secrets();
         for subject in &self.subjects {
             let request = subject.review.request();
             for object in request.object.iter().chain(&request.old_object) {
@@ -55,14 +55,6 @@ impl Inputs {
         }
         values
     }
-}
-
-/// The values of the Secrets that policies can read beside the object under review.
-pub(crate) fn secrets_of(policy_set: &PolicySet) -> SecretValues {
-    let mut values = SecretValues::default();
-    policy_set.inventory.objects().for_each(|synced| values.add(synced.object, false));
-    policy_set.objects.references().params().for_each(|it| values.add(it, false));
-    values
 }
 
 /// Standard output without the values of Secrets. Text appears at the end of [`finish`](Self::finish).

@@ -22,6 +22,7 @@ mod init;
 mod inputs;
 mod lines;
 mod lint;
+mod live;
 mod migrate;
 mod outputs;
 mod page;
@@ -63,6 +64,9 @@ pub fn main() -> ExitCode {
         Verb::Review(args) => review::run(&args, &terminal),
         Verb::Explain(args) => explain::run(&args, &terminal),
         Verb::Playground(args) => playground::run(&args),
+        Verb::Why(args) => live::why(&args, &terminal),
+        Verb::Ui(args) => live::ui(&args, &terminal),
+        Verb::Status(args) => live::status(&args, &terminal),
         Verb::Plan(args) => plan::run(&args, &terminal),
         Verb::Audit(args) => audit::run(&args, &terminal),
         Verb::Compare(args) => compare::run(&args, &terminal),

@@ -161,6 +161,10 @@ ports:
   - name: api
     containerPort: 8081
   {{- end }}
+  {{- if $values.ui.expose }}
+  - name: ui
+    containerPort: {{ $values.ui.port }}
+  {{- end }}
 {{- with $values.startupProbe }}
 startupProbe:
   httpGet:

@@ -304,6 +304,9 @@ sideEffects: None
 {{- if and (include "modgate.webapp" $root) $serves }}
 - --webapp-addr=:8081
 {{- end }}
+{{- if $values.ui.enabled }}
+- --ui-address={{ ternary "" "127.0.0.1" $values.ui.expose }}:{{ $values.ui.port }}
+{{- end }}
 {{- if ne $values.certificates.source "self" }}
 - --disable-cert-rotation
 {{- end }}

@@ -8,6 +8,9 @@
 {{- if and .Values.shadow.configMap .Values.shadow.urls -}}
 {{- fail "shadow.configMap and shadow.urls exclude each other: a request has one second decision" -}}
 {{- end -}}
+{{- if and .Values.ui.expose (not .Values.ui.enabled) -}}
+{{- fail "ui.expose is for ui.enabled, which is false" -}}
+{{- end -}}
 {{- if and .Values.shadow.caConfigMap (not .Values.shadow.urls) -}}
 {{- fail "shadow.caConfigMap is for shadow.urls, which is empty" -}}
 {{- end -}}
@@ -73,6 +76,7 @@
   "shadow-ca" "shadow.caConfigMap"
   "shadow-timeout" "shadow.timeout"
   "shadow-url" "shadow.urls"
+  "ui-address" "ui.enabled"
   "unified-mutate" "unifiedMutation.enabled"
   "validating-webhook-configuration-name" "validation.configurationName"
   "webapp-addr" "kubemod.webapp" -}}

@@ -94,8 +94,13 @@ impl Edge {
         let names = vec!["localhost".to_owned()];
         let mut config = ServeConfig::new(files, CertificateSource::SelfSigned { names });
         // Nothing listens.
-        config.addresses =
-            Addresses { webhooks: String::new(), health: None, metrics: None, dry_run: None };
+        config.addresses = Addresses {
+            webhooks: String::new(),
+            health: None,
+            metrics: None,
+            dry_run: None,
+            ui: None,
+        };
         config.evaluators = 1;
         // Time would make answers depend on the machine.
         let limits = Limits { steps: 1_000_000, ..LIMITS };

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     policies::{Policies, UnitId},
     reference::ObjectRef,
-    report::{Report, Tally},
+    report::{Audited, Report, Tally},
     sink::Sink,
     unit::UnitViolation,
     violation::{attributed, violations},
@@ -55,17 +55,23 @@ impl Incremental {
                 } else {
                     used.insert(namespace.clone());
                 }
+                let mut audited = Audited::default();
                 for (name, record) in objects {
                     counts.objects += 1;
+                    audited.objects += 1;
                     counts.excluded += u64::from(record.excluded);
                     let Some(kept) = &record.kept else { continue };
                     let place = (kind, namespace, name);
-                    if let Err(broken) = assembly.object(place, kept, record.failed) {
-                        let subject = Arc::new(ObjectRef::known(kind, namespace, name));
-                        assembly.tally.error(&subject, &broken.to_string());
-                        record.failed = true;
+                    match assembly.object(place, kept, record.failed) {
+                        Ok(violates) => audited.violating += u64::from(violates),
+                        Err(broken) => {
+                            let subject = Arc::new(ObjectRef::known(kind, namespace, name));
+                            assembly.tally.error(&subject, &broken.to_string());
+                            record.failed = true;
+                        }
                     }
                 }
+                assembly.tally.count_audited(namespace, audited);
             }
         }
         let Assembly { mut tally, of_verdict, .. } = assembly;
@@ -105,13 +111,13 @@ struct OfVerdict {
 }
 
 impl Assembly<'_> {
-    /// The next object in order.
+    /// The next object in order; returns whether it has violations.
     fn object(
         &mut self,
         place: (&GroupVersionKind, &Str, &Str),
         kept: &Kept,
         failed: bool,
-    ) -> Result<(), Broken> {
+    ) -> Result<bool, Broken> {
         let mut is_listed = false;
         let mut of_namespace = 0;
         for (id, count) in kept.counts() {
@@ -124,12 +130,13 @@ impl Assembly<'_> {
         }
         let (_, namespace, _) = place;
         self.tally.count_namespace(namespace, of_namespace);
+        let violates = of_namespace > 0;
         if !(is_listed || self.wants_all || failed) {
-            return Ok(());
+            return Ok(violates);
         }
         self.words(place, kept.open()?, is_listed)?;
         if !is_listed {
-            return Ok(());
+            return Ok(violates);
         }
         for (id, _) in kept.counts() {
             let policy = self.verdicts.get(id).and_then(|(unit, attribution)| {
@@ -139,7 +146,7 @@ impl Assembly<'_> {
                 of_verdict.is_short &= policy.is_some_and(|policy| self.tally.is_short(policy));
             }
         }
-        Ok(())
+        Ok(violates)
     }
 
     fn words(

@@ -275,6 +275,7 @@ mod tests {
             }],
             totals: Totals::default(),
             by_namespace: Default::default(),
+            audited: Default::default(),
             counts: Counts::default(),
             errors: Vec::new(),
         };

@@ -31,6 +31,7 @@ use super::{
     routes::{Task, Words, route},
     templates::{self, Template},
 };
+use crate::decisions::Decided;
 
 /// Answers one request to `webhook`.
 pub(super) async fn answer(app: &App, webhook: Webhook, request: Request) -> Response {
@@ -317,7 +318,11 @@ fn time_limit(request: &Request, limits: &RequestLimits) -> Duration {
 const TO_ANSWER: Duration = Duration::from_millis(50);
 
 /// A meter that counts on this thread and ends evaluation in time for an answer at `deadline`.
-fn meter<'a>(host: &dyn Host, deadline: Instant, statistics: Option<&'a Statistics>) -> Meter<'a> {
+pub(crate) fn meter<'a>(
+    host: &dyn Host,
+    deadline: Instant,
+    statistics: Option<&'a Statistics>,
+) -> Meter<'a> {
     let now = host.uptime();
     let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(TO_ANSWER);
     Meter { shard: shard(), statistics, uptime: Some(now), deadline: Some(now + left) }
@@ -398,9 +403,10 @@ fn run_task(
         Task::Decide(_) if webhook == Webhook::Validate && late == LateRejections::Off => {
             Decision::allowed()
         }
-        Task::Decide(stages) => decide(stages),
-        Task::DecideUnified if app.gatekeeper.unified_mutate => decide(Stages::UNIFIED),
-        Task::DecideUnified => decide(Stages::MODRULES),
+        Task::Decide(_) | Task::DecideUnified => match stages(app, webhook) {
+            Some(stages) => decide(stages),
+            None => Decision::allowed(),
+        },
         Task::CheckLabel => admit_label(review.request(), &policies.snapshot.config().installation),
         Task::DefaultModRule => modrule::default(review),
         Task::ValidateModRule => modrule::validate(review, policies),
@@ -409,6 +415,16 @@ fn run_task(
     };
     if webhook == Webhook::Validate && late == LateRejections::Warn {
         modrule::admit_with_warnings(&mut decision);
+    }
+    if let Some(decisions) = &app.decisions {
+        decisions.observe(Decided {
+            webhook: webhook.path(),
+            stages: stages(app, webhook),
+            review,
+            decision: &decision,
+            took: started.elapsed(),
+            bytes: conditions.bytes,
+        });
     }
     if decision.is_undecided() {
         if app.gatekeeper.on_failure != OnFailure::Deny {
@@ -431,6 +447,16 @@ fn run_task(
         app.traffic.observe(exchange, policies, conditions.bytes);
     }
     Answer::review(head, response)
+}
+
+/// The stages of policies that a webhook runs, if it runs any.
+fn stages(app: &App, webhook: Webhook) -> Option<Stages> {
+    match route(webhook).task {
+        Task::Decide(stages) => Some(stages),
+        Task::DecideUnified if app.gatekeeper.unified_mutate => Some(Stages::UNIFIED),
+        Task::DecideUnified => Some(Stages::MODRULES),
+        Task::CheckLabel | Task::DefaultModRule | Task::ValidateModRule | Task::BindPod => None,
+    }
 }
 
 /// Logs and counts the results of ModRules, and makes a response from a decision with the texts of

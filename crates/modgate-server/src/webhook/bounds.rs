@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use modgate_engine::api::admission::AdmissionResponse;
 
+use crate::cut::cut;
+
 /// Maximum bytes of an answer's message, of its reason, and of all its warnings.
 const TEXT_BYTES: usize = 64 << 10;
 /// Maximum bytes of one line.
@@ -83,17 +85,6 @@ fn warnings(all: Vec<String>) -> Vec<String> {
         shown.push(format!("and {more} more {}", if more == 1 { "warning" } else { "warnings" }));
     }
     shown
-}
-
-/// The first `bytes` bytes of a text, followed by the number of bytes left out.
-fn cut(text: &str, bytes: usize) -> String {
-    let end = text.floor_char_boundary(bytes);
-    match text.get(..end) {
-        Some(begin) if end < text.len() => {
-            format!("{begin}... and {} more bytes", text.len() - end)
-        }
-        _ => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl Readiness {
 }
 
 /// A check: its name, and its error if it fails.
-type Check = (&'static str, Result<(), String>);
+pub(crate) type Check = (&'static str, Result<(), String>);
 
 /// Adds the probes. KubeMod redirects `/healthz` to `/healthz/`; here both answer.
 pub(super) fn routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
@@ -82,9 +82,12 @@ async fn healthy(State(app): State<Arc<App>>, request: Request) -> Response {
 /// Ready once every policy has been read and the webhooks are reachable. From then on modgate
 /// enforces the last good policies, even if their source fails.
 async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
-    let checks: Vec<_> =
-        [Some(tracker(&app)), tls(&app), shutdown(&app)].into_iter().flatten().collect();
-    report(&request, "readyz", &checks)
+    report(&request, "readyz", &checks(&app))
+}
+
+/// The checks of readiness.
+pub(crate) fn checks(app: &App) -> Vec<Check> {
+    [Some(tracker(app)), tls(app), shutdown(app)].into_iter().flatten().collect()
 }
 
 async fn tracked(State(app): State<Arc<App>>, request: Request) -> Response {

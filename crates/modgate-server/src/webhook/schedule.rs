@@ -34,7 +34,7 @@ pub(super) const ESTABLISHED_BY: u8 = 16;
 const ESTIMATE: Duration = Duration::from_micros(200);
 
 /// The route of the dry run: it never has more than one long place, and no slot.
-pub(super) const DRY_RUN: &str = "/v1/dryrun";
+pub(crate) const DRY_RUN: &str = "/v1/dryrun";
 
 /// The flow of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -32,6 +32,11 @@ pub(crate) struct AuditCommandArgs {
     /// Context of the cluster to audit [default: the current one]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["subjects", "kustomize"])]
     pub(crate) context: Option<String>,
+    /// Contexts of several clusters to audit at once, separated by commas: a table with a column for the
+    /// context, and totals.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',',
+        conflicts_with_all = ["subjects", "kustomize", "context"])]
+    pub(crate) contexts: Vec<String>,
     /// Namespace of objects and policies that name none.
     #[arg(short, long, default_value = "default", value_parser = crate::args::namespace)]
     pub(crate) namespace: String,
@@ -54,7 +59,7 @@ pub(crate) struct AuditCommandArgs {
     /// without unknown fields, and with quantities in its form. The same for custom resources,
     /// if the input has their CustomResourceDefinition. Objects of a cluster have their defaults
     /// already.
-    #[arg(long, conflicts_with_all = ["cluster", "kubeconfig", "context"])]
+    #[arg(long, conflicts_with_all = ["cluster", "kubeconfig", "context", "contexts"])]
     pub(crate) defaulting: bool,
     /// Also report objects that Gatekeeper's mutators would change.
     #[arg(long)]
@@ -135,6 +140,9 @@ Examples:
 
   # Audit another cluster
   modgate audit -f policies/ --kubeconfig staging.yaml --context admin
+
+  # Audit several clusters at once, with totals
+  modgate audit -f policies/ --contexts staging,prod-eu,prod-us
 
   # Write a page for a browser
   modgate audit -f policies/ -o html=audit.html manifests/

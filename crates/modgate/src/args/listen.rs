@@ -38,6 +38,11 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS",
         conflicts_with_all = ["operator_metrics_addr", "prometheus_port"])]
     metrics_addr: Option<String>,
+    /// Address of the live page, off unless given, such as 127.0.0.1:8088: plain HTTP on the loopback
+    /// interface, otherwise HTTPS. It shows policies, decisions and health, and changes nothing; in a
+    /// cluster, users need a token and the ClusterRole `modgate-viewer`.
+    #[arg(long, value_name = "ADDRESS")]
+    ui_address: Option<String>,
     /// Maximum size of a review; a larger one is denied. In bytes, or with Ki or Mi
     /// [default: 37Mi, the largest an API server sends]
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -81,6 +86,7 @@ impl ListenArgs {
                 .clone()
                 .or_else(|| compat.webapp.then(|| ":8081".to_owned()))
                 .filter(|address| is_on(address)),
+            ui: self.ui_address.clone().filter(|address| is_on(address)),
         }
     }
 

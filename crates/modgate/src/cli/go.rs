@@ -20,6 +20,9 @@ use crate::args::Program;
 /// The verb that runs in images of the originals.
 const SERVE: &str = "serve";
 
+/// The name by which this program is the plugin `kubectl modgate`.
+const PLUGIN: &str = "kubectl-modgate";
+
 /// The command line of this process. Help, and what is wrong with it, end the process.
 pub(crate) fn parsed() -> Args {
     let line: Vec<OsString> = env::args_os().collect();
@@ -31,6 +34,9 @@ fn parse(line: Vec<OsString>) -> Result<Args, clap::Error> {
     let words = line.len();
     let line = rewritten(line);
     let mut command = Args::command();
+    if program.file_stem().is_some_and(|name| name == PLUGIN) {
+        command = command.bin_name("kubectl modgate");
+    }
     if line.len() > words {
         // The verb stands in the name already.
         let name = program.file_name().unwrap_or_default().to_string_lossy();

@@ -1,0 +1,423 @@
+//! The last decisions, in memory.
+//!
+//! Three rings, so that what is allowed does not push out what is denied. Counts are of all decisions.
+
+mod entry;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use modgate_engine::{
+    Decision, Rejection, Review, Stages,
+    admissionpolicy::Denial,
+    api::{
+        constraints::{self, EnforcementAction},
+        modrule,
+        secrets::NOT_SHOWN,
+    },
+};
+use modgate_value::{Str, Value};
+
+pub(crate) use self::entry::{Counts, Entry, LastDenial, Outcome, Part, time_of};
+use crate::cut::cut;
+
+/// Bytes of the text of an answer, of another text, and of a name.
+const MESSAGE_BYTES: usize = 4 << 10;
+const TEXT_BYTES: usize = 1 << 10;
+const NAME_BYTES: usize = 253;
+/// Warnings, and policies or changes, of one decision.
+const MAX_WARNINGS: usize = 20;
+const MAX_PARTS: usize = 50;
+/// The largest request that is kept for an explanation, in bytes.
+const MAX_REQUEST: usize = 256 << 10;
+/// A request takes more memory than its text.
+const REQUEST_FACTOR: usize = 4;
+/// What an entry takes beside its texts.
+const ENTRY_BYTES: usize = 600;
+/// Decisions without a word that are kept in a second.
+const SAMPLES: u32 = 20;
+/// Namespaces and policies that are counted by name.
+const MAX_NAMESPACES: usize = 1_000;
+const MAX_POLICIES: usize = 5_000;
+/// Stands for the other namespaces.
+const OTHERS: &str = "(others)";
+
+/// What a ring holds: entries, and bytes.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    entries: usize,
+    bytes: usize,
+}
+
+/// For what is denied, warned about or undecided; for what is changed; for what is allowed.
+const BOUNDS: [Bounds; 3] = [
+    Bounds { entries: 1_000, bytes: 8 << 20 },
+    Bounds { entries: 500, bytes: 6 << 20 },
+    Bounds { entries: 500, bytes: 2 << 20 },
+];
+
+/// The last decisions, and counts of all.
+#[derive(Debug)]
+pub struct Decisions {
+    /// When they began.
+    since: SystemTime,
+    kept: Mutex<Kept>,
+}
+
+impl Default for Decisions {
+    fn default() -> Self {
+        Self { since: SystemTime::now(), kept: Mutex::default() }
+    }
+}
+
+/// A decision that is kept.
+#[derive(Debug)]
+pub(crate) struct Noted {
+    pub(crate) entry: Entry,
+    /// The request, to explain it.
+    pub(crate) request: Option<(Review, Stages)>,
+    bytes: usize,
+}
+
+/// Kind, namespace and name.
+pub(crate) type PolicyName = (Str, Str, Str);
+
+#[derive(Debug, Default)]
+struct Kept {
+    last: u64,
+    rings: [Ring; 3],
+    counts: Counts,
+    namespaces: BTreeMap<Str, OfNamespace>,
+    policies: BTreeMap<PolicyName, OfPolicy>,
+    /// Since when samples are counted, and how many there are.
+    samples: Option<(Instant, u32)>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    entries: VecDeque<Arc<Noted>>,
+    bytes: usize,
+}
+
+/// The decisions about a namespace.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OfNamespace {
+    pub(crate) counts: Counts,
+    pub(crate) last_denial: Option<LastDenial>,
+}
+
+/// The decisions that a policy has a part in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OfPolicy {
+    pub(crate) denials: u64,
+    pub(crate) warnings: u64,
+    pub(crate) last_denial: Option<LastDenial>,
+}
+
+/// A request that was decided.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Decided<'a> {
+    /// The path of the webhook.
+    pub(crate) webhook: &'static str,
+    /// The stages that ran; `None` if it was not policies that decided.
+    pub(crate) stages: Option<Stages>,
+    pub(crate) review: &'a Review,
+    pub(crate) decision: &'a Decision,
+    pub(crate) took: Duration,
+    /// Bytes of the request.
+    pub(crate) bytes: usize,
+}
+
+/// Which decisions are asked for. Empty and `None` stand for all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    pub(crate) namespace: Option<String>,
+    pub(crate) kind: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) uid: Option<String>,
+    pub(crate) policy: Option<String>,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) before: Option<u64>,
+}
+
+impl Decisions {
+    /// Counts a decision, and keeps it. A request that no API server sends leaves no trace.
+    pub(crate) fn observe(&self, decided: Decided<'_>) {
+        if decided.review.request().implausible().is_some() {
+            return;
+        }
+        let outcome = outcome(decided.decision);
+        let parts = parts(decided.decision);
+        let is_silent = outcome == Outcome::Allowed && parts.is_empty();
+        let namespace = Str::from(cut(decided.review.store_namespace(), NAME_BYTES));
+        let mut kept = self.kept();
+        kept.last += 1;
+        kept.counts.add(outcome);
+        if is_silent && !kept.is_sampled() {
+            kept.of_namespace(namespace).counts.add(outcome);
+            return;
+        }
+        let id = kept.last;
+        let noted = Arc::new(noted(id, outcome, parts, decided));
+        kept.note_denial(namespace, &noted.entry);
+        let ring = match outcome {
+            Outcome::Denied | Outcome::Undecided | Outcome::Warned => 0,
+            Outcome::Patched => 1,
+            Outcome::Allowed => 2,
+        };
+        if let (Some(ring), Some(bounds)) = (kept.rings.get_mut(ring), BOUNDS.get(ring)) {
+            ring.push(noted, *bounds);
+        }
+    }
+
+    /// When they began.
+    pub(crate) fn since(&self) -> SystemTime {
+        self.since
+    }
+
+    /// Counts of all decisions, and the number of those that are kept.
+    pub(crate) fn counts(&self) -> (Counts, usize) {
+        let kept = self.kept();
+        (kept.counts, kept.rings.iter().map(|ring| ring.entries.len()).sum())
+    }
+
+    /// The namespaces that decisions were about, by name.
+    pub(crate) fn namespaces(&self) -> BTreeMap<Str, OfNamespace> {
+        self.kept().namespaces.clone()
+    }
+
+    /// The policies that had a part in decisions.
+    pub(crate) fn policies(&self) -> BTreeMap<PolicyName, OfPolicy> {
+        self.kept().policies.clone()
+    }
+
+    /// The number of the newest that is kept; 0 if there is none.
+    pub(crate) fn newest(&self) -> u64 {
+        let kept = self.kept();
+        let newest = kept.rings.iter().filter_map(|ring| ring.entries.back());
+        newest.map(|noted| noted.entry.id).max().unwrap_or_default()
+    }
+
+    /// The time of the oldest that is kept.
+    pub(crate) fn oldest(&self) -> Option<String> {
+        let kept = self.kept();
+        let oldest = kept.rings.iter().filter_map(|ring| ring.entries.front());
+        oldest.min_by_key(|noted| noted.entry.id).map(|noted| noted.entry.time.clone())
+    }
+
+    /// Those that pass a filter, newest first.
+    pub(crate) fn matching(&self, filter: &Filter) -> Vec<Arc<Noted>> {
+        let mut all: Vec<_> = {
+            let kept = self.kept();
+            kept.rings.iter().flat_map(|ring| ring.entries.iter().cloned()).collect()
+        };
+        all.retain(|noted| filter.admits(&noted.entry));
+        all.sort_by_key(|noted| std::cmp::Reverse(noted.entry.id));
+        all
+    }
+
+    /// The one with this number, if it is still kept.
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Noted>> {
+        let kept = self.kept();
+        kept.rings.iter().find_map(|ring| {
+            let at = ring.entries.binary_search_by_key(&id, |noted| noted.entry.id).ok()?;
+            ring.entries.get(at).cloned()
+        })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Whether a decision without a word is kept now.
+    fn is_sampled(&mut self) -> bool {
+        let now = Instant::now();
+        let (since, count) = self.samples.get_or_insert((now, 0));
+        if now.duration_since(*since) >= Duration::from_secs(1) {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        *count <= SAMPLES
+    }
+
+    fn of_namespace(&mut self, name: Str) -> &mut OfNamespace {
+        let is_full =
+            self.namespaces.len() >= MAX_NAMESPACES && !self.namespaces.contains_key(&name);
+        let name = if is_full { OTHERS.into() } else { name };
+        self.namespaces.entry(name).or_default()
+    }
+
+    fn note_denial(&mut self, namespace: Str, entry: &Entry) {
+        let denial = |message: &str| LastDenial {
+            id: entry.id,
+            time: entry.time.clone(),
+            kind: entry.kind.clone(),
+            namespace: entry.namespace.clone(),
+            name: entry.name.clone(),
+            message: message.to_owned(),
+        };
+        let is_denied = entry.outcome == Outcome::Denied;
+        let of_namespace = self.of_namespace(namespace);
+        of_namespace.counts.add(entry.outcome);
+        if is_denied {
+            of_namespace.last_denial = Some(denial(&entry.message));
+        }
+        for part in &entry.policies {
+            let key = (part.kind.clone(), part.namespace.clone(), part.name.clone());
+            if self.policies.len() >= MAX_POLICIES && !self.policies.contains_key(&key) {
+                continue;
+            }
+            let of_policy = self.policies.entry(key).or_default();
+            match part.action {
+                "deny" | "reject" if is_denied => {
+                    of_policy.denials += 1;
+                    of_policy.last_denial = Some(denial(&part.message));
+                }
+                "warn" | "reject" => of_policy.warnings += 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Ring {
+    fn push(&mut self, noted: Arc<Noted>, bounds: Bounds) {
+        self.bytes += noted.bytes;
+        self.entries.push_back(noted);
+        while self.entries.len() > bounds.entries || self.bytes > bounds.bytes {
+            let Some(oldest) = self.entries.pop_front() else { return };
+            self.bytes -= oldest.bytes;
+        }
+    }
+}
+
+impl Filter {
+    fn admits(&self, entry: &Entry) -> bool {
+        let is = |wanted: &Option<String>, text: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == text)
+        };
+        let has_part = |wanted: &String| {
+            entry.policies.iter().any(|part| {
+                let (kind, namespace, name) = (&part.kind, &part.namespace, &part.name);
+                modgate_review::explain::is_named(wanted, kind, namespace, name)
+            })
+        };
+        is(&self.namespace, &entry.namespace)
+            && is(&self.kind, &entry.kind)
+            && is(&self.name, &entry.name)
+            && is(&self.uid, &entry.uid)
+            && self.policy.as_ref().is_none_or(has_part)
+            && (self.outcomes.is_empty() || self.outcomes.contains(&entry.outcome))
+            && self.before.is_none_or(|before| entry.id < before)
+    }
+}
+
+fn outcome(decision: &Decision) -> Outcome {
+    match decision.allowed {
+        _ if decision.is_undecided() => Outcome::Undecided,
+        false => Outcome::Denied,
+        true if !decision.warnings.is_empty() => Outcome::Warned,
+        true if !decision.patch.is_empty() => Outcome::Patched,
+        true => Outcome::Allowed,
+    }
+}
+
+/// The policies that have a part in a decision.
+fn parts(decision: &Decision) -> Vec<Part> {
+    let violations = decision.violations.iter().filter(|it| !it.actions.is_empty()).map(|it| {
+        let has = |action| it.actions.contains(&action);
+        let action = match () {
+            () if has(EnforcementAction::Deny) => "deny",
+            () if has(EnforcementAction::Warn) => "warn",
+            () => "dryrun",
+        };
+        part(constraints::GROUP, &it.kind, "", &it.constraint, action, &it.message)
+    });
+    let rejections = decision.rejections.iter().map(|Rejection { rule, message, .. }| {
+        let (namespace, name) = rule.split_once('/').unwrap_or(("", rule));
+        let message = message.as_deref().unwrap_or_default();
+        part(modrule::GROUP, modrule::KIND, namespace, name, "reject", message)
+    });
+    let of_policy = |denial: &Denial, action| {
+        let group = modgate_engine::api::admissionregistration::GROUP;
+        part(group, denial.kind.as_str(), "", &denial.policy, action, &denial.message)
+    };
+    let denials = decision.denials.iter().map(|denial| of_policy(denial, "deny"));
+    let remarks = decision.remarks.iter().map(|(action, denial)| {
+        of_policy(denial, if action.as_str() == "Warn" { "warn" } else { "audit" })
+    });
+    violations.chain(rejections).chain(denials).chain(remarks).take(MAX_PARTS).collect()
+}
+
+fn part(
+    group: &str,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    action: &'static str,
+    message: &str,
+) -> Part {
+    Part {
+        group: group.into(),
+        kind: kind.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+        action,
+        message: cut(message, TEXT_BYTES),
+    }
+}
+
+fn noted(id: u64, outcome: Outcome, mut policies: Vec<Part>, decided: Decided<'_>) -> Noted {
+    let Decided { webhook, stages, review, decision, took, bytes } = decided;
+    let request = review.request();
+    let secret = review.is_secret();
+    if secret {
+        policies.iter_mut().for_each(|part| part.message = NOT_SHOWN.to_owned());
+    }
+    let text = |text: &str, bytes| match secret {
+        true => NOT_SHOWN.to_owned(),
+        false => cut(text, bytes),
+    };
+    let name = |text: &str| cut(text, NAME_BYTES);
+    let message = match decision.allowed {
+        true => String::new(),
+        false => text(&decision.reason, MESSAGE_BYTES),
+    };
+    let warnings = decision.warnings.iter().take(MAX_WARNINGS);
+    let changes = decision.patch.iter().take(MAX_PARTS);
+    let user = request.user_info.get("username").and_then(Value::as_str).unwrap_or_default();
+    let is_kept = outcome != Outcome::Allowed && !secret && bytes <= MAX_REQUEST;
+    let kept = stages.filter(|_| is_kept).map(|stages| (review.clone(), stages));
+    let entry = Entry {
+        id,
+        uid: name(&request.uid),
+        time: time_of(SystemTime::now()),
+        webhook,
+        operation: request.operation.as_str(),
+        group: name(&request.kind.group),
+        version: name(&request.kind.version),
+        kind: name(&request.kind.kind),
+        sub_resource: name(&request.sub_resource),
+        namespace: name(review.store_namespace()),
+        name: name(&request.name),
+        user: name(user),
+        dry_run: request.dry_run,
+        outcome,
+        code: decision.code,
+        message,
+        warnings: warnings.map(|warning| text(warning, TEXT_BYTES)).collect(),
+        policies,
+        changes: changes.map(|it| cut(&it.path.to_string(), TEXT_BYTES)).collect(),
+        microseconds: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        secret,
+        explainable: kept.is_some(),
+    };
+    let texts = entry.bytes();
+    let of_request = if kept.is_some() { bytes * REQUEST_FACTOR } else { 0 };
+    Noted { entry, request: kept, bytes: ENTRY_BYTES + texts + of_request }
+}

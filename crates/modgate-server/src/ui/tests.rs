@@ -1,0 +1,538 @@
+//! The page's service without a socket: its documents, and who sees them.
+
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use axum::http::request::Builder;
+use modgate_cluster::{Controllers, Events, Shared};
+use modgate_engine::EngineConfig;
+use modgate_policies::{PolicyFiles, PolicyStore};
+use modgate_value::Value;
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::{
+    CertificateSource, PolicyOrigin, Routes, ServeConfig,
+    webhook::{Evaluators, router},
+};
+
+/// Denies objects whose label `bad` is set, and quotes its value; and Secrets, quoting what they hold.
+const POLICIES: &str = r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: nobad, annotations: {metadata.gatekeeper.sh/title: No bad objects, description: Denies them.}}
+spec:
+  crd: {spec: {names: {kind: NoBad}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package nobad
+      violation[{"msg": msg}] {
+        bad := input.review.object.metadata.labels.bad
+        msg := sprintf("bad is %v", [bad])
+      }
+      violation[{"msg": msg}] {
+        value := input.review.object.stringData.password
+        msg := sprintf("password is %v", [value])
+      }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: NoBad
+metadata: {name: everywhere}
+"#;
+
+/// A policy that does not load.
+const BROKEN: &str = r#"
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: broken, namespace: shop}
+spec: {type: Reject, match: [{select: '$.kind['}]}
+"#;
+
+struct Served {
+    app: Arc<App>,
+    page: Router,
+    webhooks: Router,
+    store: PolicyStore,
+    folder: tempfile::TempDir,
+}
+
+impl Served {
+    fn files(policies: &str) -> Self {
+        Self::with(policies, |standings| Origin::Files(Arc::new(standings.into())))
+    }
+
+    fn with(
+        policies: &str,
+        origin: impl FnOnce(Arc<Vec<modgate_policies::Standing>>) -> Origin,
+    ) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        std::fs::write(folder.path().join("policies.yaml"), policies).expect("written");
+        let files = PolicyFiles { policies: vec![folder.path().to_owned()], objects: Vec::new() };
+        let mut store = PolicyStore::new(files, EngineConfig::default());
+        store.refresh();
+        let decisions = Some(Arc::default());
+        let app = Arc::new(App { evaluators: Evaluators::new(1), decisions, ..App::default() });
+        app.current.store(Arc::clone(store.policies()));
+        let source = CertificateSource::SelfSigned { names: vec!["localhost".to_owned()] };
+        let certificates = Certificates::load(&source).expect("certificate");
+        let origin = origin(Arc::new(store.standings()));
+        let page = routes(Ui::new(Arc::clone(&app), origin, certificates, Some("pod-1".into())));
+        let webhooks = router(Arc::clone(&app), Routes::All);
+        Self { app, page, webhooks, store, folder }
+    }
+
+    /// Other policies from now on.
+    fn replace(&mut self, policies: &str) {
+        let fresh = self.folder.path().join("fresh");
+        std::fs::write(&fresh, policies).expect("written");
+        std::fs::rename(fresh, self.folder.path().join("policies.yaml")).expect("renamed");
+        assert!(self.store.refresh().changed);
+        self.app.current.store(Arc::clone(self.store.policies()));
+    }
+
+    async fn send(&self, request: Request) -> (StatusCode, String) {
+        let response = self.page.clone().oneshot(request).await.expect("infallible");
+        let headers = response.headers();
+        assert_eq!(headers.get(header::X_CONTENT_TYPE_OPTIONS).expect("header"), "nosniff");
+        assert_eq!(headers.get(header::CACHE_CONTROL).expect("header"), "no-store");
+        assert!(headers.get(header::SET_COOKIE).is_none());
+        assert!(headers.get(header::ACCESS_CONTROL_ALLOW_ORIGIN).is_none());
+        let policy = headers.get(header::CONTENT_SECURITY_POLICY).expect("a content policy");
+        assert!(policy.to_str().expect("text").starts_with("default-src 'none'"));
+        let status = response.status();
+        let body = response.into_body().collect().await.expect("body").to_bytes();
+        (status, String::from_utf8(body.to_vec()).expect("text"))
+    }
+
+    async fn get(&self, path: &str) -> (StatusCode, String) {
+        self.send(of_machine(Request::get(path)).body(Body::empty()).expect("request")).await
+    }
+
+    async fn json(&self, path: &str) -> Value {
+        let (status, body) = self.get(path).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {body}");
+        Value::from_json(body.as_bytes()).expect("JSON")
+    }
+
+    async fn tries(&self, path: &str, body: &str) -> (StatusCode, String) {
+        let request =
+            of_machine(Request::post(path)).header(header::CONTENT_TYPE, "application/json");
+        self.send(request.body(body.to_owned().into()).expect("request")).await
+    }
+
+    /// An API server creates this object.
+    async fn admit(&self, object: &str) {
+        let (status, _) = self.review(object, UID).await;
+        assert_eq!(status, StatusCode::OK);
+    }
+
+    async fn review(&self, object: &str, uid: &str) -> (StatusCode, String) {
+        let value = Value::from_json(object.as_bytes()).expect("JSON");
+        let text =
+            |path: &[&str]| value.path(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (kind, name) = (text(&["kind"]), text(&["metadata", "name"]));
+        let namespace = text(&["metadata", "namespace"]);
+        let plural = format!("{}s", kind.to_lowercase());
+        let name = Value::from(name.as_str());
+        let review = format!(
+            r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{"uid": "{uid}",
+                "kind": {{"group": "", "version": "v1", "kind": "{kind}"}},
+                "resource": {{"group": "", "version": "v1", "resource": "{plural}"}},
+                "name": {name}, "namespace": "{namespace}", "operation": "CREATE",
+                "userInfo": {{"username": "ann"}}, "object": {object}}}}}"#
+        );
+        let request = Request::post("/v1/admit").header(header::CONTENT_TYPE, "application/json");
+        let request = request.body(Body::from(review)).expect("request");
+        let response = self.webhooks.clone().oneshot(request).await.expect("infallible");
+        let status = response.status();
+        let body = response.into_body().collect().await.expect("body").to_bytes();
+        (status, String::from_utf8_lossy(&body).into_owned())
+    }
+}
+
+const UID: &str = "c81ac6ec-7b5c-4a4c-9e6f-1c2d3e4f5a6b";
+
+fn of_machine(request: Builder) -> Builder {
+    request.header(header::HOST, "127.0.0.1:8088")
+}
+
+fn pod(name: &str, bad: &str) -> String {
+    let labels =
+        if bad.is_empty() { String::new() } else { format!(r#""bad": {}"#, Value::from(bad)) };
+    format!(
+        r#"{{"apiVersion": "v1", "kind": "Pod",
+            "metadata": {{"name": {}, "namespace": "shop", "labels": {{{labels}}}}}}}"#,
+        Value::from(name)
+    )
+}
+
+fn text(value: &Value, path: &[&str]) -> String {
+    value.path(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn items<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value.get(name).and_then(Value::as_array).map(|it| &**it).unwrap_or_default()
+}
+
+/// Fails where a document is not as `openapi.json` says.
+fn check(document: &Value, schema: &Value, whole: &Value, place: &str) {
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        let name = reference.rsplit('/').next().unwrap_or_default();
+        let target = whole.path(&["components", "schemas", name]).expect("a schema");
+        return check(document, target, whole, place);
+    }
+    if let Some(choices) = schema.get("anyOf").and_then(Value::as_array) {
+        if !document.is_null() {
+            check(document, choices.first().expect("a choice"), whole, place);
+        }
+        return;
+    }
+    let types: Vec<&str> = match schema.get("type") {
+        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
+        Some(one) => one.as_str().into_iter().collect(),
+        None => return,
+    };
+    let found = match document {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        _ => "integer",
+    };
+    let is_number = found == "integer" && types.contains(&"number");
+    assert!(types.contains(&found) || is_number, "{place} is {found}, not {types:?}");
+    if let Some(members) = document.as_object().filter(|_| schema.get("required").is_some()) {
+        let properties = schema.get("properties").and_then(Value::as_object).expect("properties");
+        for required in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+            let name = required.as_str().expect("a name");
+            assert!(members.get(name).is_some(), "{place} lacks {name}");
+        }
+        for (name, value) in members {
+            let of =
+                properties.get(name).unwrap_or_else(|| panic!("{place}.{name} is not described"));
+            check(value, of, whole, &format!("{place}.{name}"));
+        }
+    }
+    for item in document.as_array().into_iter().flatten() {
+        if let Some(of) = schema.get("items") {
+            check(item, of, whole, &format!("{place}[]"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn documents_are_as_they_are_described() {
+    let served = Served::files(&format!("{POLICIES}---{BROKEN}"));
+    served.admit(&pod("good", "")).await;
+    served.admit(&pod("<img src=x onerror=alert(1)>", "</script>")).await;
+    let whole = served.json("/api/v1/openapi.json").await;
+    let listed = served.json("/api/v1/decisions").await;
+    let denied = items(&listed, "items").first().expect("a decision").clone();
+    let id = denied.get("id").and_then(Value::as_i64).expect("a number");
+    for (path, schema) in [
+        ("/api/v1/status".to_owned(), "Status"),
+        ("/api/v1/policies".to_owned(), "Policies"),
+        ("/api/v1/namespaces".to_owned(), "Namespaces"),
+        ("/api/v1/decisions".to_owned(), "Decisions"),
+        (format!("/api/v1/decisions/{id}"), "DecisionDetails"),
+    ] {
+        let document = served.json(&path).await;
+        let schema = whole.path(&["components", "schemas", schema]).expect("a schema");
+        check(&document, schema, &whole, &path);
+    }
+    let body = Value::from(pod("tried", "x")).to_json();
+    let (status, tried) = served.tries("/api/v1/try", &format!(r#"{{"objects": {body}}}"#)).await;
+    assert_eq!(status, StatusCode::OK, "{tried}");
+    let tried = Value::from_json(tried.as_bytes()).expect("JSON");
+    let schema = whole.path(&["components", "schemas", "TryResult"]).expect("a schema");
+    check(&tried, schema, &whole, "try");
+    // Markup stays text, in a document that no browser takes for a page.
+    assert_eq!(text(&denied, &["name"]), "<img src=x onerror=alert(1)>");
+    assert_eq!(text(&denied, &["outcome"]), "denied");
+    assert_eq!(text(&denied, &["message"]), "[everywhere] bad is </script>");
+}
+
+#[tokio::test]
+async fn what_the_process_knows() {
+    let served = Served::files(&format!("{POLICIES}---{BROKEN}"));
+    served.admit(&pod("a", "very")).await;
+    served.admit(&pod("b", "")).await;
+    let status = served.json("/api/v1/status").await;
+    assert_eq!(text(&status, &["source"]), "files");
+    assert_eq!(text(&status, &["replica", "name"]), "pod-1");
+    let number = |path: &[&str]| status.path(path).and_then(Value::as_i64);
+    assert_eq!(number(&["policies", "failed"]), Some(1));
+    assert_eq!(number(&["decisions", "counts", "denied"]), Some(1));
+    assert_eq!(number(&["decisions", "counts", "allowed"]), Some(1));
+    let policies = served.json("/api/v1/policies").await;
+    let named = |name: &str| {
+        let found = items(&policies, "items").iter().find(|it| text(it, &["name"]) == name);
+        found.unwrap_or_else(|| panic!("{name}")).clone()
+    };
+    let constraint = named("everywhere");
+    assert_eq!(text(&constraint, &["title"]), "No bad objects");
+    assert_eq!(text(&constraint, &["action"]), "deny");
+    assert_eq!(constraint.get("denials").and_then(Value::as_i64), Some(1));
+    assert_eq!(text(&constraint, &["lastDenial", "message"]), "bad is very");
+    let broken = named("broken");
+    assert_eq!(text(&broken, &["status"]), "failed");
+    assert_eq!(broken.get("inForce").and_then(Value::as_bool), Some(false));
+    assert!(!items(&broken, "messages").is_empty());
+    let namespaces = served.json("/api/v1/namespaces").await;
+    let shop = items(&namespaces, "items").first().expect("a namespace").clone();
+    assert_eq!(text(&shop, &["name"]), "shop");
+    assert_eq!(shop.path(&["decisions", "denied"]).and_then(Value::as_i64), Some(1));
+}
+
+#[tokio::test]
+async fn decisions_are_explained_by_the_policies_in_force() {
+    let mut served = Served::files(POLICIES);
+    served.admit(&pod("a", "very")).await;
+    let details = served.json("/api/v1/decisions/1").await;
+    assert_eq!(text(&details, &["decision", "user"]), "ann");
+    let constraints = details.path(&["result", "explanation", "constraints"]).expect("some");
+    assert!(constraints.to_json().contains("bad is very"), "{constraints}");
+    assert_eq!(details.get("changed").and_then(Value::as_bool), Some(false));
+    assert!(text(&details, &["result", "before"]).contains("bad: very"));
+    served.replace("{}");
+    let details = served.json("/api/v1/decisions/1").await;
+    assert_eq!(details.get("changed").and_then(Value::as_bool), Some(true));
+    let (status, _) = served.get("/api/v1/decisions/1?namespace=other").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(served.get("/api/v1/decisions/77").await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn secrets_stand_in_no_answer() {
+    let served = Served::files(POLICIES);
+    let secret = r#"{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "shop"},
+        "stringData": {"password": "hunter2hunter2"}}"#;
+    let (_, answer) = served.review(secret, UID).await;
+    assert!(answer.contains("hunter2"), "the policy quotes it: {answer}");
+    let mut all = String::new();
+    for path in ["status", "policies", "namespaces", "decisions", "decisions/1"] {
+        all.push_str(&served.get(&format!("/api/v1/{path}")).await.1);
+    }
+    assert!(all.contains(modgate_engine::api::secrets::NOT_SHOWN), "{all}");
+    assert!(!all.contains("hunter2"), "{all}");
+    let body = format!(r#"{{"objects": {}}}"#, Value::from(secret));
+    let (status, tried) = served.tries("/api/v1/try?namespace=shop", &body).await;
+    assert_eq!(status, StatusCode::OK, "{tried}");
+    assert!(tried.contains("(hidden)"), "{tried}");
+    assert!(!tried.contains("hunter2"), "{tried}");
+}
+
+#[tokio::test]
+async fn what_is_kept_is_bounded() {
+    let served = Served::files(POLICIES);
+    for number in 0..1_200 {
+        served.admit(&pod(&format!("p{number}"), "x")).await;
+    }
+    for _ in 0..100 {
+        served.admit(&pod("good", "")).await;
+    }
+    // No API server sends this.
+    served.review(&pod("stranger", "x"), "no-uuid").await;
+    let status = served.json("/api/v1/status").await;
+    let count = |path: &[&str]| status.path(path).and_then(Value::as_i64).expect("a number");
+    assert_eq!(count(&["decisions", "counts", "denied"]), 1_200);
+    assert_eq!(count(&["decisions", "counts", "allowed"]), 100);
+    let kept = count(&["decisions", "kept"]);
+    assert!((1_001..=1_100).contains(&kept), "{kept}");
+    let first = served.json("/api/v1/decisions?outcome=denied&limit=2").await;
+    let names: Vec<_> = items(&first, "items").iter().map(|it| text(it, &["name"])).collect();
+    assert_eq!(names, ["p1199", "p1198"]);
+    let before = first.get("next").and_then(Value::as_i64).expect("a next page");
+    let next =
+        served.json(&format!("/api/v1/decisions?outcome=denied&limit=1&before={before}")).await;
+    assert_eq!(text(items(&next, "items").first().expect("one"), &["name"]), "p1197");
+    let by_policy = "/api/v1/decisions?policy=NoBad/everywhere&name=p1100&kind=Pod&namespace=shop";
+    assert_eq!(items(&served.json(by_policy).await, "items").len(), 1);
+    let none = served.json("/api/v1/decisions?policy=NoBad/other").await;
+    assert_eq!(items(&none, "items").len(), 0);
+}
+
+#[tokio::test]
+async fn requests_that_are_not_answered() {
+    let served = Served::files(POLICIES);
+    let large = format!(r#"{{"objects": "{}"}}"#, "x".repeat(MAX_BODY));
+    for (path, body, expected) in [
+        ("/api/v1/try", large.as_str(), StatusCode::PAYLOAD_TOO_LARGE),
+        ("/api/v1/try", "{", StatusCode::BAD_REQUEST),
+        ("/api/v1/try", r#"{"objects": "", "operation": "CONNECT"}"#, StatusCode::BAD_REQUEST),
+        (
+            "/api/v1/try?namespace=a",
+            r#"{"objects": "{kind: Pod, metadata: {namespace: b}}"}"#,
+            StatusCode::FORBIDDEN,
+        ),
+        ("/api/v1/status", "", StatusCode::METHOD_NOT_ALLOWED),
+    ] {
+        let (status, answer) = served.tries(path, body).await;
+        assert_eq!(status, expected, "{path} {answer}");
+        let error = Value::from_json(answer.as_bytes()).expect("errors are JSON");
+        assert_eq!(error.get("code").and_then(Value::as_i64), Some(expected.as_u16().into()));
+    }
+    for (path, expected) in [
+        ("/api/v1/decisions?outcome=maybe", StatusCode::BAD_REQUEST),
+        ("/api/v1/decisions?namspace=shop", StatusCode::BAD_REQUEST),
+        ("/api/v1/decisions/x", StatusCode::NOT_FOUND),
+        ("/api/v1/shadow", StatusCode::NOT_FOUND),
+        ("/api/v1/try", StatusCode::METHOD_NOT_ALLOWED),
+        ("/elsewhere", StatusCode::NOT_FOUND),
+        ("/", StatusCode::OK),
+    ] {
+        assert_eq!(served.get(path).await.0, expected, "{path}");
+    }
+    let unloaded = Served::files(POLICIES);
+    let busy = Ui::new(
+        Arc::default(),
+        Origin::Files(Arc::default()),
+        Certificates::load(&CertificateSource::SelfSigned { names: Vec::new() }).expect("made"),
+        None,
+    );
+    busy.requests.forget_permits(MAX_REQUESTS);
+    let page = Router::new().merge(routes(busy));
+    let busy = Served { page, ..unloaded };
+    assert_eq!(busy.get("/api/v1/status").await.0, StatusCode::TOO_MANY_REQUESTS);
+}
+
+/// A page of another site whose name resolves to this machine.
+#[tokio::test]
+async fn names_of_other_machines_are_refused() {
+    let served = Served::files(POLICIES);
+    for (host, expected) in
+        [("evil.example:8088", StatusCode::FORBIDDEN), ("localhost:8088", StatusCode::OK)]
+    {
+        for path in ["/", "/api/v1/status", "/api/v1/openapi.json"] {
+            let request = Request::get(path).header(header::HOST, host);
+            let request = request.body(Body::empty()).expect("request");
+            assert_eq!(served.send(request).await.0, expected, "{host} {path}");
+        }
+    }
+    let request = Request::get("/").body(Body::empty()).expect("request");
+    assert_eq!(served.send(request).await.0, StatusCode::FORBIDDEN, "no host at all");
+}
+
+/// An API server that knows two tokens: `admin` may do all, `dev` what concerns namespace `shop`.
+fn cluster(asked: Arc<AtomicUsize>) -> Origin {
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let asked = Arc::clone(&asked);
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await.expect("a body in memory");
+            let body = String::from_utf8_lossy(&body).into_owned();
+            let has = |part: &str| body.contains(part);
+            let status = match head.uri.path().rsplit('/').next() {
+                Some("tokenreviews") => {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    let user =
+                        ["admin", "dev"].into_iter().find(|it| has(&format!("\"token\":\"{it}\"")));
+                    match user {
+                        Some(user) => format!(
+                            r#"{{"authenticated": true, "user": {{"username": "{user}"}}}}"#
+                        ),
+                        None => r#"{"authenticated": false}"#.to_owned(),
+                    }
+                }
+                Some("subjectaccessreviews") => {
+                    let is_of_group = has("\"group\":\"modgate.sh\"");
+                    let is_shop =
+                        has("\"namespace\":\"shop\"") && has("\"resource\":\"decisions\"");
+                    let allowed = is_of_group && (has("\"user\":\"admin\"") || is_shop);
+                    format!(r#"{{"allowed": {allowed}}}"#)
+                }
+                _ => String::new(),
+            };
+            let answer =
+                format!(r#"{{"metadata": {{}}, "spec": {{"token": ""}}, "status": {status}}}"#);
+            let (code, answer) =
+                if status.is_empty() { (500, "{}".to_owned()) } else { (201, answer) };
+            let response = axum::http::Response::builder().status(code);
+            let body = kube::client::Body::from(answer.into_bytes());
+            Ok::<_, Infallible>(response.body(body).expect("a response"))
+        }
+    });
+    let client = kube::Client::new(service, "gatekeeper-system");
+    let of = modgate_cluster::ClusterConfig { kubeconfig: None, context: None };
+    let certificate = CertificateSource::SelfSigned { names: Vec::new() };
+    let config = ServeConfig::new(PolicyOrigin::Cluster(of), certificate);
+    let app = App::default();
+    let (events, event_queue) = Events::channel(app.metrics.events().clone());
+    let shared = Shared {
+        current: Arc::clone(&app.current),
+        metrics: Arc::clone(&app.metrics),
+        report: Arc::new(|_| {}),
+        events,
+        event_queue,
+        exporter: None,
+    };
+    Origin::Cluster(Controllers::new(client, config.of_cluster(), shared).live())
+}
+
+#[tokio::test]
+async fn the_cluster_decides_who_sees_what() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let origin = cluster(Arc::clone(&asked));
+    let served = Served::with(POLICIES, |_| origin);
+    served.admit(&pod("a", "very")).await;
+    let tried = |namespace: &str| {
+        let object = format!("{{kind: Pod, metadata: {{name: p, namespace: {namespace}}}}}");
+        format!(r#"{{"objects": "{object}"}}"#)
+    };
+    let no_body = String::new();
+    for (token, path, body, expected) in [
+        ("", "/", &no_body, 200),
+        ("", "/api/v1/openapi.json", &no_body, 200),
+        ("", "/api/v1/status", &no_body, 401),
+        ("unknown", "/api/v1/status", &no_body, 401),
+        ("admin", "/api/v1/status", &no_body, 200),
+        ("admin", "/api/v1/policies", &no_body, 200),
+        ("admin", "/api/v1/namespaces", &no_body, 200),
+        ("admin", "/api/v1/decisions", &no_body, 200),
+        ("admin", "/api/v1/decisions/1", &no_body, 200),
+        ("admin", "/api/v1/shadow", &no_body, 404),
+        ("admin", "/api/v1/try", &tried("other"), 200),
+        ("dev", "/api/v1/status", &no_body, 403),
+        ("dev", "/api/v1/policies", &no_body, 403),
+        ("dev", "/api/v1/namespaces", &no_body, 403),
+        ("dev", "/api/v1/shadow", &no_body, 403),
+        ("dev", "/api/v1/decisions", &no_body, 403),
+        ("dev", "/api/v1/decisions?namespace=other", &no_body, 403),
+        ("dev", "/api/v1/decisions?namespace=shop", &no_body, 200),
+        ("dev", "/api/v1/decisions/1", &no_body, 403),
+        ("dev", "/api/v1/decisions/1?namespace=shop", &no_body, 200),
+        ("dev", "/api/v1/try", &tried("shop"), 403),
+        ("dev", "/api/v1/try?namespace=shop", &tried("shop"), 200),
+        ("dev", "/api/v1/try?namespace=shop", &tried("other"), 403),
+        ("dev", "/api/v1/try?namespace=other", &tried("other"), 403),
+    ] {
+        let mut request = match body.is_empty() {
+            true => Request::get(path),
+            false => Request::post(path).header(header::CONTENT_TYPE, "application/json"),
+        };
+        if !token.is_empty() {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request.body(Body::from(body.clone())).expect("request");
+        let (status, answer) = served.send(request).await;
+        assert_eq!(status.as_u16(), expected, "{token} {path} {body}: {answer}");
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 3, "answers are kept for a moment");
+}
+
+/// The user of one token is not the user of another in a shared answer.
+#[tokio::test]
+async fn answers_that_are_shared_name_the_user_who_asks() {
+    let origin = cluster(Arc::default());
+    let served = Served::with(POLICIES, |_| origin);
+    let request = Request::get("/api/v1/status").header(header::AUTHORIZATION, "Bearer admin");
+    let (_, answer) = served.send(request.body(Body::empty()).expect("request")).await;
+    let status = Value::from_json(answer.as_bytes()).expect("JSON");
+    assert_eq!(text(&status, &["user"]), "admin");
+    assert_eq!(text(&status, &["source"]), "cluster");
+    assert!(text(&status, &["replicas", "error"]).contains("Pods"), "{answer}");
+}

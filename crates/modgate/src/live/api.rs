@@ -1,0 +1,127 @@
+//! Calls of the page's API.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use hyper::{
+    Method, StatusCode, Uri,
+    body::Bytes,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
+};
+use modgate_http::{Bounds, Client, Outgoing, Trust};
+use modgate_value::Value;
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::Instant,
+};
+
+/// Time for an answer, and bytes of it.
+const TIME: Duration = Duration::from_secs(30);
+const MAX_ANSWER: usize = 32 << 20;
+
+/// The live page of one process.
+pub(super) struct Page {
+    runtime: Runtime,
+    client: Client,
+    address: String,
+    /// The Pod; empty for an address that was given.
+    pub(super) pod: String,
+    token: Option<String>,
+}
+
+impl Page {
+    pub(super) fn new(address: &str, pod: String, token: Option<String>) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let client = Client::new(Trust::SystemOrPlain)?;
+        let address = address.trim_end_matches('/').to_owned();
+        let has_scheme = ["http://", "https://"].iter().any(|it| address.starts_with(it));
+        if !has_scheme {
+            bail!("the address `{address}` must begin with http:// or https://");
+        }
+        Ok(Self { runtime, client, address, pod, token })
+    }
+
+    /// The document of a path such as `/api/v1/status`.
+    pub(super) fn get(&self, path: &str) -> Result<Value> {
+        self.exchange(Method::GET, path, None)
+    }
+
+    /// The answer to a document.
+    pub(super) fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        self.exchange(Method::POST, path, Some(body))
+    }
+
+    fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
+        let url: Uri = format!("{}{path}", self.address).parse()?;
+        let mut headers = vec![(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        if let Some(token) = &self.token {
+            let value = HeaderValue::try_from(format!("Bearer {token}"));
+            let mut value = value.context("the token has characters that no token has")?;
+            value.set_sensitive(true);
+            headers.push((AUTHORIZATION, value));
+        }
+        let body = body.map(|body| Bytes::from(body.to_json())).unwrap_or_default();
+        let outgoing = Outgoing { method, url, headers, body };
+        let answered = self.runtime.block_on(async {
+            let bounds = Bounds { deadline: Instant::now() + TIME, body_bytes: MAX_ANSWER };
+            self.client.exchange(outgoing, bounds).await
+        });
+        let who = match self.pod.as_str() {
+            "" => self.address.clone(),
+            pod => format!("Pod {pod}"),
+        };
+        let answer = answered.with_context(|| format!("{who} does not answer"))?;
+        let document = Value::from_json(&answer.body);
+        if answer.status == StatusCode::OK {
+            return document.map_err(|error| anyhow::anyhow!("{who} answers no JSON: {error}"));
+        }
+        let error = document.ok().and_then(|it| Some(it.get("error")?.as_str()?.to_owned()));
+        let error = error.unwrap_or_else(|| format!("{who} answers {}", answer.status));
+        bail!("{error}")
+    }
+}
+
+/// A value in the query of an address.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(byte.into());
+            }
+            byte => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// A member that is a text; empty if there is none.
+pub(super) fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
+    value.path(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A member that is a number; 0 if there is none.
+pub(super) fn number(value: &Value, path: &[&str]) -> i64 {
+    value.path(path).and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// The items of a list.
+pub(super) fn items<'v>(value: &'v Value, path: &[&str]) -> impl Iterator<Item = &'v Value> {
+    value.path(path).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_queries_stay_values() {
+        assert_eq!(escaped("a b&c=d/é"), "a%20b%26c%3Dd%2F%C3%A9");
+    }
+
+    #[test]
+    fn an_address_has_a_scheme() {
+        assert!(Page::new("127.0.0.1:8088", String::new(), None).is_err());
+        assert!(Page::new("http://127.0.0.1:8088/", String::new(), None).is_ok());
+    }
+}
