@@ -192,7 +192,7 @@ fn texts(blocks: &[Block], block: &Block) -> Result<Texts> {
     }
     if block.language == "yaml" {
         let part = if pages::is_policy(&block.text) { "policies" } else { "object" };
-        texts.entry(part.to_owned()).or_default().push(block.text.clone());
+        texts.entry(part.to_owned()).or_default().insert(0, block.text.clone());
     }
     Ok(texts)
 }
