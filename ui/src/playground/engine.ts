@@ -3,6 +3,8 @@ import type { Answer } from "./request.ts";
 /** How long an answer may take, in milliseconds, and how much longer for each kilobyte of input. */
 const LIMIT = 900;
 const LIMIT_PER_KB = 3;
+/** How much longer the first answer may take, in which the browser compiles most of the engine. */
+const LIMIT_FIRST = 3000;
 
 export interface Result {
   answer?: Answer;
@@ -25,9 +27,12 @@ export class Engine {
   private module: WebAssembly.Module | undefined;
   private current: (Task & { id: number; timer?: ReturnType<typeof setTimeout> }) | undefined;
   private waiting: Task | undefined;
+  /** Requests whose answers are not shown. */
+  private spare: string[] = [];
   private id = 0;
   private isReady = false;
   private isUsed = false;
+  private isWarm = false;
 
   /** The worker starts while the engine is loaded. `broken` is called if it cannot be loaded. */
   constructor(address: string, broken: (why: string) => void) {
@@ -45,6 +50,15 @@ export class Engine {
   /** Answers a request, or never if a newer one comes before it is its turn. */
   ask(request: string, done: (result: Result) => void): void {
     this.waiting = { request, done };
+    this.next();
+  }
+
+  /**
+   * Evaluates requests while there is nothing else to do, so that the browser has compiled the code of the engine when
+   * it is needed: it compiles each function when it is called first.
+   */
+  warm(requests: string[]): void {
+    this.spare = requests;
     this.next();
   }
 
@@ -87,6 +101,7 @@ export class Engine {
     const answer = JSON.parse(data.text) as Answer;
     const { text, milliseconds } = data;
     performance.mark("evaluated", { detail: milliseconds });
+    this.isWarm = true;
     task.done(answer.error ? { failure: answer.error, milliseconds } : { answer, text, milliseconds });
     this.next();
   }
@@ -94,6 +109,7 @@ export class Engine {
   private fail(failure: string): void {
     const task = this.current;
     this.current = undefined;
+    this.isWarm = true;
     if (task) clearTimeout(task.timer);
     // One that fails before it has answered would fail again and again.
     if (this.isUsed || task) this.start();
@@ -102,7 +118,7 @@ export class Engine {
   }
 
   private next(): void {
-    const task = this.waiting;
+    const task = this.waiting ?? this.warming();
     // A request follows the module without waiting for the worker to say that it has it.
     if (!task || this.current || !this.module || !this.worker) return;
     this.waiting = undefined;
@@ -113,11 +129,16 @@ export class Engine {
     if (this.isReady) this.limit();
   }
 
+  private warming(): Task | undefined {
+    const request = this.current || !this.isReady ? undefined : this.spare.shift();
+    return request === undefined ? undefined : { request, done: () => {} };
+  }
+
   /** Ends the worker if it takes too long, from now on. */
   private limit(): void {
     const task = this.current;
     if (!task) return;
-    const limit = LIMIT + (LIMIT_PER_KB * task.request.length) / 1024;
+    const limit = LIMIT + (this.isWarm ? 0 : LIMIT_FIRST) + (LIMIT_PER_KB * task.request.length) / 1024;
     task.timer = setTimeout(() => {
       const seconds = (limit / 1000).toFixed(1);
       this.fail(

@@ -8,7 +8,7 @@ import { commandLine, type Saved, script, suite } from "./save.ts";
 import { EMPTY, FILES, fromFragment, OPERATIONS, type State, type TextName, toFragment } from "./state.ts";
 
 /** How long the page waits after a key, in milliseconds. */
-const PAUSE = 120;
+const PAUSE = 40;
 /** Largest file that is read into an editor, in bytes. */
 const LARGEST = 8 << 20;
 
@@ -258,7 +258,12 @@ class Playground {
   }
 
   private show(result: Result): void {
-    if (!this.answer) performance.mark("answer");
+    if (performance.getEntriesByName("answer").length === 0) {
+      performance.mark("answer");
+      // The examples have every kind of policy.
+      const states = examples.map(({ name }) => example(name) ?? EMPTY);
+      this.engine.warm(states.map((state) => JSON.stringify(request(state))));
+    }
     this.answer = result.answer;
     this.results.show(result);
     const { answer } = result;
