@@ -1,5 +1,6 @@
 // Measures the playground of a binary: `node browser/speed.mjs BINARY [RUNS]`. Each run is a new browser context, so
 // that nothing is cached.
+import { readdirSync, readFileSync } from "node:fs";
 import { isInstalled, launch, open, program, WIDTHS } from "./browser.mjs";
 import { serve } from "./server.mjs";
 
@@ -15,6 +16,29 @@ if (!server) {
   process.exit(0);
 }
 const browser = await launch();
+
+/**
+ * The processor time of pages and their workers so far, in milliseconds: what else the machine does is not in it. NaN
+ * where the system does not tell.
+ */
+async function processor() {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send("SystemInfo.getProcessInfo");
+  await session.detach();
+  let sum = Number.NaN;
+  for (const { id } of processInfo.filter(({ type }) => type === "renderer")) {
+    try {
+      for (const task of readdirSync(`/proc/${id}/task`)) {
+        const of = (file) => readFileSync(`/proc/${id}/task/${task}/${file}`, "utf8").trim();
+        if (task !== String(id) && !of("comm").startsWith("DedicatedWorker")) continue;
+        sum = (Number.isNaN(sum) ? 0 : sum) + Number(of("schedstat").split(" ")[0]) / 1e6;
+      }
+    } catch {
+      // It has ended.
+    }
+  }
+  return sum;
+}
 
 /** Figures of one visit, in milliseconds. */
 async function visit() {
@@ -47,8 +71,10 @@ async function visit() {
       attributeFilter: ["data-answers"],
     });
   });
+  const before = await processor();
   await page.keyboard.press("Enter");
   await answered(2);
+  const spent = (await processor()) - before;
   const next = await page.evaluate(() => {
     const at = (name) => performance.getEntriesByName(name)[0].startTime;
     return {
@@ -56,7 +82,7 @@ async function visit() {
       "of that, the evaluation in the worker ": performance.getEntriesByName("evaluated").at(-1).detail,
     };
   });
-  const others = {};
+  const others = { "of that, processor time of page and worker": spent };
   for (const name of ["cel", "modrule"]) {
     others[`then the example ${name} to its answer`] = await page.evaluate(
       (example) =>
