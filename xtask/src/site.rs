@@ -77,9 +77,15 @@ pub(crate) fn staged_links(root: &Path) -> Result<(usize, Vec<String>)> {
     let folder = tempfile::tempdir()?;
     stage::write(root, folder.path(), false)?;
     let (mut count, mut broken) = (0, Vec::new());
+    let contents = fs::read_to_string(folder.path().join("SUMMARY.md"))?;
     for page in links::files(folder.path())? {
         if page.extension().is_none_or(|it| it != "md") {
             continue;
+        }
+        // mdBook leaves out pages that the contents do not name.
+        if page != Path::new("SUMMARY.md") && !contents.contains(&format!("]({})", page.display()))
+        {
+            broken.push(format!("{}: docs/SUMMARY.md does not name it", page.display()));
         }
         for (line, link) in pages::links_of(&fs::read_to_string(folder.path().join(&page))?) {
             count += 1;
