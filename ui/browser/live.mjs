@@ -404,7 +404,7 @@ function admit(port, object) {
     apiVersion: "admission.k8s.io/v1",
     kind: "AdmissionReview",
     request: {
-      uid: `${metadata.name}-1`,
+      uid: crypto.randomUUID(),
       kind: { group: "", version: "v1", kind },
       resource: { group: "", version: "v1", resource: `${kind.toLowerCase()}s` },
       namespace: metadata.namespace,
