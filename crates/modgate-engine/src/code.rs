@@ -53,7 +53,8 @@ codes! {
     /// A match block, an `applyTo`, a location or the items of a ModRule that fit no object, or none but those of
     /// modgate's own namespace, so the policy never applies.
     NeverMatches = "never-matches",
-    /// A field of the built-in kinds that does not exist, and is close to one that does.
+    /// A field of the built-in kinds that does not exist, and is close to one that does; or a field of a list, a
+    /// text or a number, which have none.
     UnknownPath = "unknown-path",
     /// A setting that has no effect on this policy.
     NoEffect = "no-effect",
@@ -99,7 +100,8 @@ codes! {
     EnforcementAction = "enforcement-action",
     /// What an expansion template generates has no kind.
     GeneratedKind = "generated-kind",
-    /// An entry of the annotation `modgate.sh/allow` that allows nothing.
+    /// An annotation of modgate that does not exist, or an entry of `modgate.sh/allow`, or a comment, that allows
+    /// nothing.
     AllowAnnotation = "allow-annotation",
     /// Found by `modgate lint`: an init container has what the policy denies in a container.
     BypassInitContainers = "bypass-init-containers",

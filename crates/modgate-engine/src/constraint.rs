@@ -25,8 +25,9 @@ mod trace;
 pub mod vap;
 
 pub(crate) use self::cel::{
-    Expression, Failure as ExpressionFailure, Input as CelInput, environment as cel_environment,
-    expression_trace, shown_value, usable as usable_message,
+    Expression, Failure as ExpressionFailure, Input as CelInput,
+    advice::of_policy as advice_about_policy, environment as cel_environment, expression_trace,
+    lint::after as place_of_name, shown_value, usable as usable_message,
 };
 pub use self::{
     action::Enforcement,

@@ -217,6 +217,9 @@ impl<O: Observer> Run<'_, '_, O> {
             Err(refusal) => {
                 self.decision.deny(refusal.code, refusal.message);
                 self.decision.stages.checks = StageReport::Denied;
+                let object = self.review.request().object.as_ref();
+                let advice = object.map(|object| self.snapshot.advice(object));
+                self.decision.warnings.extend(advice.unwrap_or_default());
                 return false;
             }
         }

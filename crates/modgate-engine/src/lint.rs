@@ -6,13 +6,17 @@
 //! kind. What only the compiled form shows is found where that is made (`modrule/lint.rs`,
 //! `constraint/source/lint.rs`).
 
+mod admission;
 mod allow;
 mod constraint;
 mod definitions;
+pub(crate) mod expressions;
 mod fields;
 mod matching;
 mod mutator;
 mod object;
+pub(crate) mod places;
+mod rego;
 mod resources;
 mod selector;
 mod sync;
@@ -25,18 +29,21 @@ use modgate_api::{
     admissionregistration, config, constraints, expansion, externaldata, kinds as kubernetes, meta,
     modrule, mutations, syncset, templates,
 };
-use modgate_value::{Str, Value, near};
+use modgate_value::{Str, Value, diag::Span, near};
 
-pub use allow::allows;
 pub(crate) use allow::retain;
+pub use allow::{allowed_at, allows, idle_comments};
 pub(crate) use constraint::advise as advise_constraint;
 pub use definitions::Definitions;
 pub(crate) use fields::help as known_fields;
-pub(crate) use mutator::{advise as advise_mutator, misspelt_field};
+pub(crate) use mutator::advise as advise_mutator;
 pub use object::of_object;
 pub use unloaded::{Mistake, Place, not_loaded};
 
 use crate::{Code, PolicyId, PolicySource, Position, Problem, Severity};
+
+/// The advice about a constraint without a template.
+pub const WAITS_FOR_TEMPLATE: &str = "it takes effect when a template of its kind is loaded";
 
 /// The API groups of policies, with the versions of each that a cluster serves.
 const VERSIONS: [(&str, &[&str]); 9] = [
@@ -106,10 +113,12 @@ pub(crate) fn lint(
         templates::GROUP => {
             fields::lint(&mut lints);
             template::lint(&mut lints);
+            template::paths(&mut lints);
         }
         admissionregistration::GROUP => {
             fields::lint(&mut lints);
             resources::lint(&mut lints);
+            admission::lint(&mut lints);
         }
         config::GROUP | syncset::GROUP => {
             fields::lint(&mut lints);
@@ -211,6 +220,22 @@ impl<'a> Lints<'a> {
     fn push(&mut self, code: Code, field: &str, message: String, help: Option<String>) {
         let position = self.source.position(field);
         self.at(code, field, position, message, help);
+    }
+
+    /// Has the last warning mark a part of its field's text.
+    fn mark(&mut self, text: &str, span: Span) {
+        if let Some(problem) = self.found.last_mut() {
+            problem.text = Some(text.into());
+            problem.span = Some(span);
+        }
+    }
+
+    /// The name of the resource of a kind.
+    fn plural(&self, group: &str, kind: &str) -> String {
+        match self.definitions.get(group, kind) {
+            Some(defined) => defined.plural.to_string(),
+            None => kubernetes::resource(kind),
+        }
     }
 
     /// A warning that marks the key of a member.

@@ -25,6 +25,7 @@ mod admission;
 mod binding;
 
 pub use admission::{Denied, default_modrule, validate_modrule};
+pub use advice::select_advice;
 pub use binding::PodBinding;
 pub use compile::{FieldError, FieldErrorKind};
 pub use path::{PathError, PathTemplate};

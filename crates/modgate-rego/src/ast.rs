@@ -252,19 +252,24 @@ impl Module {
     ///
     /// For checks of what a policy refers to before it is compiled.
     pub fn visit_terms<'m>(&'m self, visit: &mut dyn FnMut(&'m Term)) {
-        for rule in &self.rules {
-            for term in rule.head.name.iter().chain(rule.head.args.iter().flatten()) {
-                term.visit(visit);
-            }
-            match &rule.head.kind {
-                HeadKind::Value { value, .. } => value.visit(visit),
-                HeadKind::Member(member) => member.visit(visit),
-            }
-            visit_body(&rule.body, visit);
-            for branch in &rule.els {
-                branch.value.visit(visit);
-                visit_body(&branch.body, visit);
-            }
+        self.rules.iter().for_each(|rule| rule.visit_terms(visit));
+    }
+}
+
+impl Rule {
+    /// Calls `visit` with every term of the rule, each before the terms inside it.
+    pub fn visit_terms<'r>(&'r self, visit: &mut dyn FnMut(&'r Term)) {
+        for term in self.head.name.iter().chain(self.head.args.iter().flatten()) {
+            term.visit(visit);
+        }
+        match &self.head.kind {
+            HeadKind::Value { value, .. } => value.visit(visit),
+            HeadKind::Member(member) => member.visit(visit),
+        }
+        visit_body(&self.body, visit);
+        for branch in &self.els {
+            branch.value.visit(visit);
+            visit_body(&branch.body, visit);
         }
     }
 }

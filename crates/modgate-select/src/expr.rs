@@ -9,6 +9,7 @@ use crate::{
     ast::{Kind, Node},
     lint, parse,
     plain::{Plain, Scope},
+    reads::{self, Read},
     stream::{Cursor, Stream},
 };
 
@@ -165,6 +166,11 @@ impl Expr {
     /// Legal parts that are probably mistakes (verdicts W of the specification's section 9).
     pub fn lints(&self) -> Vec<Lint> {
         lint::lints(&self.root)
+    }
+
+    /// The places of the document that the expression reads.
+    pub fn reads(&self) -> Vec<Read> {
+        reads::reads(&self.root)
     }
 
     /// The keys, if the expression is just `$.a.b`: plain constant keys from the root.

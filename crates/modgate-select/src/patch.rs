@@ -9,6 +9,7 @@ use crate::{
     ast::{Path, Step},
     parse,
     plain::{self, Plain, Scope},
+    reads::{self, Read},
     stream::Stream,
 };
 
@@ -51,6 +52,11 @@ impl PatchSelect {
     /// The text it was parsed from.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The places of the document that the path reads.
+    pub fn reads(&self) -> Vec<Read> {
+        reads::of_path(&self.path)
     }
 
     /// How many keys each place captures; `None` where that depends on the document.

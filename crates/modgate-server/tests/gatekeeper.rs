@@ -272,6 +272,25 @@ async fn the_version_is_that_of_the_request() {
     );
 }
 
+/// The texts of refusals are Gatekeeper's; what to do about them comes as a warning.
+#[tokio::test]
+async fn refusals_of_policies_come_with_advice() {
+    let server = Server::new(EngineConfig::default(), GatekeeperConfig::default());
+    let request = yaml::value(
+        "{operation: CREATE, name: m, kind: {group: mutations.gatekeeper.sh, version: v1, kind: ModifySet}, \
+         object: {apiVersion: mutations.gatekeeper.sh/v1, kind: ModifySet, metadata: {name: m}, spec: \
+         {applyTo: [{groups: [''], versions: [v1], kinds: [Pod]}], location: 'spec.containers[name: *].args', \
+         parameters: {operation: merg, values: {fromList: [a]}}}}}",
+    )
+    .expect("a request");
+    let response = server.ask("/v1/admit", &request).await;
+    assert_eq!(response.get("allowed"), Some(&Value::from(false)));
+    assert_eq!(
+        response.get("warnings").map(Value::to_json).as_deref(),
+        Some(r#"["help: spec.parameters.operation: did you mean `merge`?"]"#)
+    );
+}
+
 #[tokio::test]
 async fn what_is_not_a_review_is_answered() {
     let limits = RequestLimits { body_bytes: 7 << 20, ..RequestLimits::default() };

@@ -46,6 +46,21 @@ pub fn did_you_mean_or(name: &str, known: &[&str], otherwise: &str) -> String {
         .unwrap_or_else(|| format!("{otherwise}: {}", known.join(", ")))
 }
 
+/// Whether a name differs from a known one by no more than one letter, or by two that are swapped. A plural is another
+/// name.
+///
+/// ```
+/// use modgate_value::near::is_slip;
+///
+/// assert!(is_slip("contaners", "containers"));
+/// assert!(!is_slip("container", "containers"));
+/// ```
+pub fn is_slip(name: &str, known: &str) -> bool {
+    let (name, known) = (name.to_lowercase(), known.to_lowercase());
+    let stem = |name: &str| name.trim_end_matches('s').to_owned();
+    name == known || (distance(&name, &known, 1) <= 1 && stem(&name) != stem(&known))
+}
+
 /// How many letters have to be added, dropped, changed or swapped with the next one to make one
 /// name of the other; more than `limit` when it is more.
 fn distance(left: &str, right: &str, limit: usize) -> usize {

@@ -138,6 +138,13 @@ metadata:
     modgate.sh/allow: never-matches the CRD of this kind comes with the next release
 ```
 
+So does a comment in the line of the warning, or in lines above it, in files, in Rego and in CEL. In a file it also allows
+warnings that no annotation allows, and those about suites.
+
+```yaml
+    kinds: [Widget]  # modgate: allow never-matches the CRD of this kind comes with the next release
+```
+
 | Code | Meaning |
 | --- | --- |
 ";

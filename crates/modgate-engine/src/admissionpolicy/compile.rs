@@ -16,7 +16,11 @@ use modgate_cel::{CompileError, Env, Program, Release, Type, Variables};
 use modgate_value::{DecodeError, Str, Value};
 
 use super::{Reason, ResourceMatcher, ValidationAction};
-use crate::{constraint::Expression, cost::Usage, matching::Selector};
+use crate::{
+    constraint::{Expression, advice_about_policy},
+    cost::Usage,
+    matching::Selector,
+};
 
 /// Something that is wrong with a policy or binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +31,13 @@ pub struct PolicyProblem {
     pub expression: Option<(Str, Option<modgate_value::diag::Span>)>,
     /// The error.
     pub message: String,
+    /// Advice for its author.
+    pub help: Option<String>,
 }
 
 impl PolicyProblem {
     fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { field: field.into(), expression: None, message: message.into() }
+        Self { field: field.into(), expression: None, message: message.into(), help: None }
     }
 }
 
@@ -260,14 +266,17 @@ impl Problems {
     }
 
     fn failed(&mut self, field: String, text: &Str, error: &CompileError) {
-        let span = match error {
-            CompileError::Check(errors) => errors.issues.first().map(|issue| issue.span),
+        let issue = match error {
+            CompileError::Check(errors) => errors.issues.first(),
             _ => None,
         };
+        let message = error.to_string();
+        let said = issue.map_or(message.as_str(), |issue| issue.message.as_str());
         self.0.push(PolicyProblem {
+            help: advice_about_policy(text, said),
             field,
-            expression: Some((text.clone(), span)),
-            message: error.to_string(),
+            expression: Some((text.clone(), issue.map(|issue| issue.span))),
+            message,
         });
     }
 }

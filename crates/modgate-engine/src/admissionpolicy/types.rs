@@ -6,7 +6,7 @@
 
 mod decode;
 mod derive;
-mod misspelt;
+mod enums;
 mod quantity;
 mod shape;
 mod stored;

@@ -5,10 +5,10 @@
 //! compile are kept: the template is accepted, what is wrong is reported, and requests are evaluated
 //! by `failurePolicy` (CE-18, Q-10).
 
-mod advice;
+pub(crate) mod advice;
 mod input;
 mod keys;
-mod lint;
+pub(crate) mod lint;
 mod trace;
 mod types;
 

@@ -13,7 +13,7 @@ use modgate_api::{
 use modgate_value::{MAX_DEPTH, Str, Value, diag::Location, gofmt};
 
 use crate::{
-    Review, Severity, Snapshot,
+    Change, OnError, PolicySource, Review, Severity, Snapshot,
     constraint::{CompiledTemplate, ConstraintError, TemplateError, TemplateProblem},
     expansion,
     gatekeeper::kind_of,
@@ -123,6 +123,45 @@ fn checked(
         (externaldata::GROUP, externaldata::KIND) => check_provider(object),
         _ => Ok(Vec::new()),
     }
+}
+
+/// The most advice that goes with a refusal.
+const MAX_ADVICE: usize = 5;
+
+impl Snapshot {
+    /// Advice about a policy that a webhook refuses, as warnings: the texts of refusals are those of the originals, which
+    /// have none.
+    pub fn advice(&self, object: &Value) -> Vec<String> {
+        if object.check_depth(MAX_DEPTH).is_err() {
+            return Vec::new();
+        }
+        let source = PolicySource::of_object(object.clone());
+        let update = self.apply(vec![Change::Upsert(source)], OnError::Keep);
+        let (group, name) = (group_of(object), object.name());
+        let own = update.problems.iter().filter(|problem| {
+            (problem.policy.group.as_str(), problem.policy.name.as_str()) == (group, name)
+        });
+        let advice = own.filter_map(|problem| {
+            let help = problem.help.as_ref()?;
+            let place = problem.text.as_ref().zip(problem.span).map(|(text, span)| {
+                let Location { line, column } = Location::of(text, span.start);
+                format!(", line {line}, column {column}")
+            });
+            let code = problem.code.map(|code| format!(" [{code}]")).unwrap_or_default();
+            Some(format!(
+                "help: {}{}: {}{code}",
+                problem.field,
+                place.unwrap_or_default(),
+                one_line(help)
+            ))
+        });
+        advice.take(MAX_ADVICE).collect()
+    }
+}
+
+fn group_of(object: &Value) -> &str {
+    let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    split_api_version(api_version).0
 }
 
 /// The kind of the constraint that a request would store, if no template of that kind is known:

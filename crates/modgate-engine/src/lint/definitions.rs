@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use modgate_api::kinds;
 use modgate_value::{Str, Value, near};
 
-use crate::{admissionpolicy::Types, mutation::location::Node};
+use crate::admissionpolicy::Types;
 
 /// The kinds that CustomResourceDefinitions define, by which warnings find mistakes in policies about
 /// custom resources.
@@ -25,7 +25,7 @@ pub(super) struct Defined {
     /// The name of the definition.
     name: Str,
     /// The name of the resource.
-    plural: Str,
+    pub(super) plural: Str,
     /// Whether its objects have no namespace.
     pub(super) is_cluster_scoped: bool,
     /// The versions that are served.
@@ -131,17 +131,8 @@ impl Definitions {
         self.of_group(group).any(|(_, defined)| defined.plural == name)
     }
 
-    /// The first step of a location that objects of a kind do not have, and the field that is near.
-    pub(super) fn misspelt<'n>(
-        &self,
-        api_version: &str,
-        kind: &str,
-        nodes: &'n [Node],
-    ) -> Option<(&'n str, &str)> {
-        let steps = nodes.iter().map(|node| match node {
-            Node::Field(name) => Some(name.as_str()),
-            Node::List { .. } => None,
-        });
-        self.types.misspelt((api_version, kind), steps)
+    /// The types of the kinds, as far as their fields are kept.
+    pub(super) fn types(&self) -> &Types {
+        &self.types
     }
 }

@@ -213,27 +213,43 @@ fn selected(block: &Value, definitions: &Definitions) -> Option<Vec<bool>> {
     let mut selected = Vec::new();
     for entry in entries(block, "kinds") {
         let (groups, names) = (texts(entry, "apiGroups"), texts(entry, "kinds"));
-        if groups.is_empty() || names.is_empty() {
+        if groups.is_empty() || names.is_empty() || names.iter().any(|(_, kind)| *kind == "*") {
             return None;
         }
         for (_, group) in &groups {
-            let Some(known) = kinds::of_group(group) else {
-                for (_, kind) in &names {
-                    selected.push(definitions.get(group, kind)?.is_cluster_scoped);
-                }
-                continue;
-            };
-            for (_, kind) in names.iter().filter(|(_, kind)| known.contains(kind) || *kind == "*") {
-                if *kind == "*" {
-                    return None;
-                }
-                let (group, kind) = (Str::from(*group), Str::from(*kind));
-                let kind = GroupVersionKind { group, version: Str::default(), kind };
-                selected.push(kind.is_cluster_scoped() || kind.is_namespace());
+            let known = kinds::of_group(group);
+            let is_there = |kind: &&str| known.is_none_or(|known| known.contains(kind));
+            for kind in names.iter().map(|(_, kind)| *kind).filter(is_there) {
+                selected.push(is_cluster_scoped(definitions, group, kind)?);
             }
         }
     }
     (!selected.is_empty()).then_some(selected)
+}
+
+/// Whether objects of a kind have no namespace; `None` of a kind that is not known.
+pub(super) fn is_cluster_scoped(
+    definitions: &Definitions,
+    group: &str,
+    kind: &str,
+) -> Option<bool> {
+    match kinds::of_group(group) {
+        None => definitions.get(group, kind).map(|defined| defined.is_cluster_scoped),
+        Some(known) => known.contains(&kind).then(|| {
+            let (group, kind) = (Str::from(group), Str::from(kind));
+            let kind = GroupVersionKind { group, version: Str::default(), kind };
+            kind.is_cluster_scoped() || kind.is_namespace()
+        }),
+    }
+}
+
+/// Warns about a name, or pattern of names, that no Namespace can have. `what` is what it never does.
+pub(super) fn namespace_exists(lints: &mut Lints<'_>, name: &str, field: &str, what: &str) {
+    if name.chars().any(|letter| letter.is_uppercase() || letter == '_') {
+        let message = format!("no namespace can be called `{name}`, so this never {what} anything");
+        let help = format!("did you mean `{}`?", name.to_lowercase().replace('_', "-"));
+        lints.push(Code::NeverMatches, field, message, Some(help));
+    }
 }
 
 fn namespaces(lints: &mut Lints<'_>, block: &Value, field: &str) {
@@ -247,11 +263,8 @@ fn namespaces(lints: &mut Lints<'_>, block: &Value, field: &str) {
                 let message =
                     format!("`*` is a wildcard at either end only, so this never {what} anything");
                 lints.push(Code::NeverMatches, &field, message, None);
-            } else if plain.chars().any(|letter| letter.is_uppercase() || letter == '_') {
-                let message =
-                    format!("no namespace can be called `{name}`, so this never {what} anything");
-                let help = format!("did you mean `{}`?", name.to_lowercase().replace('_', "-"));
-                lints.push(Code::NeverMatches, &field, message, Some(help));
+            } else {
+                namespace_exists(lints, name, &field, what);
             }
         }
     }

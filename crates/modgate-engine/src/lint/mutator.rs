@@ -3,98 +3,14 @@
 use modgate_value::{Value, near};
 
 use super::{
-    Lints, matching, types,
+    Lints, matching,
+    places::{self, Fault, Objects, Step, What},
+    types,
     values::{OPERATORS, SELECTORS, point_at},
 };
-use crate::constraint::METADATA;
+use crate::admissionpolicy::Types;
 use crate::mutation::location::{Location, Node};
 use crate::{Code, PolicySource, Problem};
-
-/// The kinds whose Pods stand at `spec.template`.
-const WORKLOADS: [&str; 6] =
-    ["DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"];
-
-/// The lists of containers of a Pod.
-const CONTAINERS: [&str; 3] = ["containers", "ephemeralContainers", "initContainers"];
-
-/// Fields of a Pod's `spec`.
-const POD: [&str; 42] = [
-    "activeDeadlineSeconds",
-    "affinity",
-    "automountServiceAccountToken",
-    "containers",
-    "dnsConfig",
-    "dnsPolicy",
-    "enableServiceLinks",
-    "ephemeralContainers",
-    "hostAliases",
-    "hostIPC",
-    "hostNetwork",
-    "hostPID",
-    "hostUsers",
-    "hostname",
-    "hostnameOverride",
-    "imagePullSecrets",
-    "initContainers",
-    "nodeName",
-    "nodeSelector",
-    "os",
-    "overhead",
-    "preemptionPolicy",
-    "priority",
-    "priorityClassName",
-    "readinessGates",
-    "resourceClaims",
-    "resources",
-    "restartPolicy",
-    "runtimeClassName",
-    "schedulerName",
-    "schedulingGates",
-    "securityContext",
-    "serviceAccount",
-    "serviceAccountName",
-    "setHostnameAsFQDN",
-    "shareProcessNamespace",
-    "subdomain",
-    "terminationGracePeriodSeconds",
-    "tolerations",
-    "topologySpreadConstraints",
-    "volumes",
-    "workloadRef",
-];
-
-/// Fields of a container.
-const CONTAINER: [&str; 26] = [
-    "args",
-    "command",
-    "env",
-    "envFrom",
-    "image",
-    "imagePullPolicy",
-    "lifecycle",
-    "livenessProbe",
-    "name",
-    "ports",
-    "readinessProbe",
-    "resizePolicy",
-    "resources",
-    "restartPolicy",
-    "restartPolicyRules",
-    "securityContext",
-    "startupProbe",
-    "stdin",
-    "stdinOnce",
-    "targetContainerName",
-    "terminationMessagePath",
-    "terminationMessagePolicy",
-    "tty",
-    "volumeDevices",
-    "volumeMounts",
-    "workingDir",
-];
-
-/// Members of every object, as far as they can be mistaken for one another.
-const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
 /// Checks `applyTo`, the location, and that there is something to set.
 pub(super) fn lint(lints: &mut Lints<'_>) {
@@ -116,32 +32,176 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
         let message = "there are no values, so this changes nothing";
         lints.push_key(Code::NoEffect, &field, message.to_owned(), Some(help));
     }
+    contradictions(lints, spec);
     let text = spec.get("location").and_then(Value::as_str).unwrap_or_default();
     let Ok(location) = Location::parse(text) else { return };
-    let steps: Vec<&str> = location
-        .nodes()
-        .iter()
-        .map(|node| match node {
-            Node::Field(name) => name.as_str(),
-            Node::List { .. } => "",
-        })
-        .collect();
-    let entries = spec.get("applyTo").and_then(Value::as_array);
-    let kinds: Vec<&str> = entries
+    let kinds: Vec<&str> = matching::entries(spec, "applyTo")
         .into_iter()
-        .flat_map(|entries| entries.iter())
-        .filter_map(|entry| entry.get("kinds")?.as_array())
-        .flat_map(|kinds| kinds.iter().filter_map(Value::as_str))
+        .flat_map(|entry| matching::texts(entry, "kinds"))
+        .map(|(_, kind)| kind)
         .collect();
     value_type(lints, spec, &kinds, location.nodes());
-    let found = misspelt(&kinds, &steps);
-    if let Some((name, meant)) = found.or_else(|| of_definitions(lints, spec, location.nodes())) {
-        lints.push(
+    let objects = objects(lints, spec);
+    unreachable(lints, &objects, &location);
+    value_of_few(lints, spec, &objects, location.nodes());
+}
+
+/// A match block that lets no kind through that the mutator applies to.
+fn contradictions(lints: &mut Lints<'_>, spec: &Value) {
+    let Some(block) = spec.get("match") else { return };
+    let mut applied: Vec<(&str, &str)> = Vec::new();
+    for entry in matching::entries(spec, "applyTo") {
+        for (_, group) in matching::texts(entry, "groups") {
+            let kinds = matching::texts(entry, "kinds").into_iter();
+            applied.extend(kinds.map(|(_, kind)| (group, kind)));
+        }
+    }
+    let listed = matching::entries(block, "kinds");
+    let is_listed = |(group, kind): &(&str, &str)| {
+        let has = |entry: &Value, key: &str, name: &str| {
+            let names = matching::texts(entry, key);
+            names.is_empty() || names.iter().any(|(_, it)| *it == "*" || *it == name)
+        };
+        let mut entries = listed.iter();
+        entries.any(|entry| has(entry, "apiGroups", group) && has(entry, "kinds", kind))
+    };
+    if applied.is_empty() {
+        return;
+    }
+    if !listed.is_empty() {
+        applied.retain(is_listed);
+    }
+    // A kind that does not exist is what is wrong.
+    let is_told = |field: &str| lints.found.iter().any(|known| known.field.starts_with(field));
+    if is_told("spec.applyTo") || is_told("spec.match") {
+        return;
+    }
+    if applied.is_empty() {
+        let message = "none of these kinds is one of `applyTo`, so this never applies".to_owned();
+        let help =
+            Some("a mutator applies to the kinds that both have; one of them is enough".to_owned());
+        lints.push_key(Code::NeverMatches, "spec.match.kinds", message, help);
+        return;
+    }
+    let scope = block.get("scope").and_then(Value::as_str).unwrap_or_default();
+    let scopes: Option<Vec<bool>> = applied
+        .iter()
+        .map(|(group, kind)| matching::is_cluster_scoped(lints.definitions, group, kind))
+        .collect();
+    let fits = scopes.is_none_or(|all| all.contains(&(scope == "Cluster")));
+    if ["Cluster", "Namespaced"].contains(&scope) && !fits {
+        let what = if scope == "Cluster" { "a namespace" } else { "no namespace" };
+        let message = format!("every kind of `applyTo` has {what}, so this never applies");
+        lints.push(Code::NeverMatches, "spec.match.scope", message, None);
+    }
+}
+
+/// The objects that a mutator applies to, as far as the definitions at hand show.
+fn objects<'a>(lints: &Lints<'a>, spec: &Value) -> Objects<'a> {
+    let mut versions: Vec<(String, &str)> = Vec::new();
+    for entry in matching::entries(spec, "applyTo") {
+        let of = |key: &str| matching::texts(entry, key).into_iter().map(|(_, text)| text);
+        for group in of("groups") {
+            let prefix = if group.is_empty() { String::new() } else { format!("{group}/") };
+            for version in of("versions") {
+                versions.extend(of("kinds").map(|kind| (format!("{prefix}{version}"), kind)));
+            }
+        }
+    }
+    let types = [Types::kubernetes(), lints.definitions.types()];
+    let versions = versions.iter().map(|(version, kind)| (version.as_str(), *kind));
+    Objects::of_versions(&types, versions)
+}
+
+/// A location that no object has which the mutator applies to.
+fn unreachable(lints: &mut Lints<'_>, objects: &Objects<'_>, location: &Location) {
+    let field = "spec.location";
+    let steps = steps_of(location.nodes());
+    let Some(Fault { at, what }) = objects.fault(&steps) else { return };
+    // The list in front of a step with a key belongs to it.
+    let place = location.beginning(at);
+    let (code, message, help) = match what {
+        What::Misspelt(name, meant) => (
             Code::UnknownPath,
-            "spec.location",
             format!("no kind that this applies to has the field `{name}`"),
             Some(format!("did you mean `{meant}`?")),
-        );
+        ),
+        What::Key(key, known) => (
+            Code::UnknownPath,
+            format!("the elements of `{place}` have no field `{key}`"),
+            Some(key_advice(key, &known)),
+        ),
+        What::OfList(name, key) => {
+            let key = key.unwrap_or_else(|| "name".to_owned());
+            let message =
+                format!("`{place}` is a list, so this fails for every object that has it");
+            let help = format!("name its elements: `{place}[{key}: *].{name}`");
+            (Code::NeverMatches, message, Some(help))
+        }
+        What::NoList => {
+            let message =
+                format!("`{place}` is no list, so this fails for every object that has it");
+            (Code::NeverMatches, message, None)
+        }
+        What::OfScalar(_) => {
+            let message =
+                format!("`{place}` has no members, so this fails for every object that has it");
+            (Code::NeverMatches, message, None)
+        }
+    };
+    lints.push(code, field, message, help);
+}
+
+/// The field that is meant to tell elements apart.
+fn key_advice(key: &str, known: &[String]) -> String {
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    near::did_you_mean(key, names.iter().copied()).unwrap_or_else(|| {
+        match names.contains(&"name") {
+            true => "`name` tells the elements apart: `[name: *]`".to_owned(),
+            false => format!("their fields are: {}", names.join(", ")),
+        }
+    })
+}
+
+/// The location names the list, too.
+fn steps_of(nodes: &[Node]) -> Vec<Step<'_>> {
+    let steps = nodes.iter().map(|node| match node {
+        Node::Field(name) => Step::Member(name),
+        Node::List { key, .. } => Step::Keyed(key),
+    });
+    steps.collect()
+}
+
+/// The values that a mutator sets, with their fields.
+fn values<'s>(lints: &Lints<'_>, spec: &'s Value) -> Vec<(String, &'s Value)> {
+    match lints.id.kind.as_str() {
+        "Assign" => {
+            let value = spec.path(&["parameters", "assign", "value"]);
+            let field = "spec.parameters.assign.value";
+            value.map(|value| (field.to_owned(), value)).into_iter().collect()
+        }
+        "ModifySet" => {
+            let list = spec.path(&["parameters", "values", "fromList"]).and_then(Value::as_array);
+            let items = list.into_iter().flat_map(|list| list.iter()).enumerate();
+            let field = |at: usize| format!("spec.parameters.values.fromList[{at}]");
+            items.map(|(at, value)| (field(at), value)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A value that is none of the few that its field may have.
+fn value_of_few(lints: &mut Lints<'_>, spec: &Value, objects: &Objects<'_>, nodes: &[Node]) {
+    let steps = steps_of(nodes);
+    let Some(known) = objects.values(&steps) else { return };
+    for (field, value) in values(lints, spec) {
+        let Some(text) = value.as_str().filter(|text| !known.contains(text)) else { continue };
+        let name = match steps.last() {
+            Some(Step::Member(name)) => *name,
+            _ => "this field",
+        };
+        let help = near::did_you_mean_or(text, known, "the values are");
+        lints.push(Code::UnknownValue, &field, places::has_no_value(name, text), Some(help));
     }
 }
 
@@ -153,32 +213,11 @@ fn value_type(lints: &mut Lints<'_>, spec: &Value, kinds: &[&str], nodes: &[Node
     if !groups.all(|(_, group)| of_kubernetes(&group)) {
         return;
     }
-    let mut steps: Vec<types::Step<'_>> = Vec::new();
-    for node in nodes {
-        match node {
-            Node::Field(name) => steps.push(types::Step::Member(name)),
-            // The location names the list, too.
-            Node::List { .. } => steps.push(types::Step::Element),
-        }
+    let mut steps = steps_of(nodes);
+    if lints.id.kind == "ModifySet" {
+        steps.push(Step::Element);
     }
-    let values: Vec<(String, &Value)> = match lints.id.kind.as_str() {
-        "Assign" => {
-            let value = spec.path(&["parameters", "assign", "value"]);
-            value
-                .map(|value| ("spec.parameters.assign.value".to_owned(), value))
-                .into_iter()
-                .collect()
-        }
-        "ModifySet" => {
-            steps.push(types::Step::Element);
-            let list = spec.path(&["parameters", "values", "fromList"]).and_then(Value::as_array);
-            let items = list.into_iter().flat_map(|list| list.iter()).enumerate();
-            items
-                .map(|(at, value)| (format!("spec.parameters.values.fromList[{at}]"), value))
-                .collect()
-        }
-        _ => return,
-    };
+    let values = values(lints, spec);
     for (field, value) in values {
         if let Some(expected) = types::mismatch(kinds, &steps, value) {
             let message =
@@ -186,68 +225,6 @@ fn value_type(lints: &mut Lints<'_>, spec: &Value, kinds: &[&str], nodes: &[Node
             lints.push(Code::ValueType, &field, message, None);
         }
     }
-}
-
-/// The first step that no kind of the definitions of custom resources has to which this applies, and the
-/// field that is near; nothing if one of them has all steps.
-fn of_definitions<'a, 'n: 'a>(
-    lints: &Lints<'a>,
-    spec: &Value,
-    nodes: &'n [Node],
-) -> Option<(&'n str, &'a str)> {
-    let mut found = None;
-    for entry in matching::entries(spec, "applyTo") {
-        let of = |key: &str| matching::texts(entry, key).into_iter().map(|(_, text)| text);
-        for group in of("groups") {
-            for (version, kind) in
-                of("versions").flat_map(|it| of("kinds").map(move |kind| (it, kind)))
-            {
-                let api_version = format!("{group}/{version}");
-                found = Some(lints.definitions.misspelt(&api_version, kind, nodes)?);
-            }
-        }
-    }
-    found
-}
-
-/// As [`misspelt`], also for metadata: a field on the way to one that exists in no object.
-pub(crate) fn misspelt_field<'s>(
-    kinds: &[&str],
-    steps: &[&'s str],
-) -> Option<(&'s str, &'static str)> {
-    if let ["metadata", name, ..] = steps {
-        let meant = near::nearest(name, METADATA).filter(|_| !METADATA.contains(name));
-        return Some((*name, meant?));
-    }
-    misspelt(kinds, steps)
-}
-
-/// The first step that the kinds do not have, and the one that is near.
-fn misspelt<'s>(kinds: &[&str], steps: &[&'s str]) -> Option<(&'s str, &'static str)> {
-    let near = |name: &'s str, known: &'static [&'static str]| {
-        let unknown = !name.is_empty() && !known.contains(&name);
-        let meant = near::nearest(name, known.iter().copied()).filter(|_| unknown)?;
-        Some((name, meant))
-    };
-    let (first, rest) = steps.split_first()?;
-    if let Some(found) = near(first, &OBJECT) {
-        return Some(found);
-    }
-    let all = |known: &[&str]| !kinds.is_empty() && kinds.iter().all(|kind| known.contains(kind));
-    let rest = match rest {
-        _ if *first != "spec" => return None,
-        rest if all(&["Pod"]) => rest,
-        ["template", "spec", rest @ ..] if all(&WORKLOADS) => rest,
-        _ => return None,
-    };
-    let (field, rest) = rest.split_first()?;
-    if let Some(found) = near(field, &POD) {
-        return Some(found);
-    }
-    // The list and its element are one step of a location: `containers[name: *]`.
-    let in_container = CONTAINERS.contains(field);
-    let below = rest.iter().find(|name| !name.is_empty()).filter(|_| in_container)?;
-    near(below, &CONTAINER)
 }
 
 /// Checks `templateSource` of an expansion template: where the generated object stands.

@@ -35,6 +35,10 @@ fn processes(lints: &mut Lints<'_>, spec: &Value) {
     let mut known: Vec<&str> = Process::ALL.iter().map(|process| process.as_str()).collect();
     known.push("*");
     for (index, entry) in list(spec.get("match")).enumerate() {
+        for (at, name) in matching::texts(entry, "excludedNamespaces") {
+            let field = format!("spec.match[{index}].excludedNamespaces[{at}]");
+            matching::namespace_exists(lints, name, &field, "excludes");
+        }
         for (at, name) in matching::texts(entry, "processes") {
             if known.contains(&name) {
                 continue;

@@ -1,8 +1,9 @@
 //! Sources of a template that no engine reads, and members of sources: the schema of the CRD leaves them open.
 
-use modgate_value::{Value, near};
+use modgate_rego::{RegoVersion, parse_module};
+use modgate_value::{Value, diag::Span, near};
 
-use super::{Lints, fields::help};
+use super::{Lints, expressions, fields::help, places::Objects, rego};
 use crate::Code;
 
 /// The members of a source, by engine, and of the items of its lists.
@@ -11,6 +12,14 @@ const LISTS: [(&str, &[&str]); 3] = [
     ("matchCondition", &["expression", "name"]),
     ("validations", &["expression", "message", "messageExpression"]),
     ("variables", &["expression", "name"]),
+];
+
+/// Where a CEL source has expressions.
+const EXPRESSIONS: [(&str, &[&str]); 4] = [
+    ("variables", &["expression"]),
+    ("matchCondition", &["expression"]),
+    ("matchConditions", &["expression"]),
+    ("validations", &["expression", "messageExpression"]),
 ];
 
 /// The versions of Rego that a source can name.
@@ -50,6 +59,62 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
             }
             _ => {}
         }
+    }
+}
+
+/// Fields of objects that Rego and CEL misspell.
+pub(super) fn paths(lints: &mut Lints<'_>) {
+    let Some(target) = lints.object().pointer("/spec/targets/0") else { return };
+    let field = "spec.targets[0]";
+    let legacy = target.get("rego").and_then(Value::as_str).unwrap_or_default();
+    if !legacy.is_empty() {
+        return modules(lints, target, field, RegoVersion::V0);
+    }
+    let code = target.get("code").and_then(Value::as_array);
+    for (index, entry) in code.into_iter().flat_map(|code| code.iter()).enumerate() {
+        let Some(source) = entry.get("source") else { continue };
+        let field = format!("{field}.code[{index}].source");
+        match entry.get("engine").and_then(Value::as_str) {
+            Some("Rego") => {
+                let is_v1 = source.get("version").and_then(Value::as_str) == Some("v1");
+                let version = if is_v1 { RegoVersion::V1 } else { RegoVersion::V0 };
+                modules(lints, source, &field, version);
+            }
+            Some("K8sNativeValidation") => expressions(lints, source, &field),
+            _ => {}
+        }
+    }
+}
+
+/// The module of a source, and its libraries.
+fn modules(lints: &mut Lints<'_>, source: &Value, field: &str, version: RegoVersion) {
+    let main = source.get("rego").and_then(Value::as_str);
+    let main = main.map(|text| (format!("{field}.rego"), text));
+    let libs = source.get("libs").and_then(Value::as_array);
+    let libs = libs.into_iter().flat_map(|libs| libs.iter()).enumerate();
+    let libs = libs.filter_map(|(at, text)| Some((format!("{field}.libs[{at}]"), text.as_str()?)));
+    let texts: Vec<(String, &str)> = main.into_iter().chain(libs).collect();
+    // Rules may be evaluated with another `input`.
+    if texts.iter().any(|(_, text)| text.contains("with input")) {
+        return;
+    }
+    for (field, text) in texts {
+        let Ok(module) = parse_module("", text, version) else { continue };
+        for found in rego::lint(&module) {
+            lints.push(found.code, &field, found.message, found.help);
+            let (start, end) = (found.span.start as usize, found.span.end as usize);
+            lints.mark(text, Span::new(start, end));
+        }
+    }
+}
+
+/// The expressions of a source.
+fn expressions(lints: &mut Lints<'_>, source: &Value, field: &str) {
+    let parts = expressions::parts(source, field, &EXPRESSIONS);
+    for found in expressions::lint(&parts, &Objects::Any, true) {
+        let Some(part) = parts.get(found.part) else { continue };
+        lints.push(found.code, &part.field, found.message, found.help);
+        lints.mark(part.text, found.span);
     }
 }
 

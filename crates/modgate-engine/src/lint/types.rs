@@ -2,14 +2,8 @@
 
 use modgate_value::Value;
 
+use super::places::{Step, below};
 use crate::admissionpolicy::{Shape, Types};
-
-/// A step into an object: a member, or the elements of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step<'s> {
-    Member(&'s str),
-    Element,
-}
 
 /// The types at a place of objects of Kubernetes' own kinds, in every group and version; none where one
 /// of the kinds is unknown or does not have the place.
@@ -22,11 +16,7 @@ fn shapes(kinds: &[&str], steps: &[Step<'_>]) -> Vec<Shape<'static>> {
             let whole = types.shape(version, kind);
             let at = steps.iter().try_fold(whole, |shape, step| {
                 let shape = shape?;
-                let below = match step {
-                    Step::Member(name) => shape.member(name),
-                    Step::Element => shape.element(),
-                };
-                Some(Some(below?))
+                Some(Some(below(&shape, *step)?))
             });
             match at.flatten() {
                 Some(shape) => found.push(shape),

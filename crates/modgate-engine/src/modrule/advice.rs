@@ -18,6 +18,12 @@ pub(super) fn word(text: &str) -> Option<Span> {
     })
 }
 
+/// Advice about a `select` expression that does not parse at `span`: the part at fault, where it is a word of another
+/// language, and what to do.
+pub fn select_advice(text: &str, span: Span) -> (Option<Span>, Option<String>) {
+    (word(text), select(text, span))
+}
+
 /// Advice about a `select` expression that does not parse at `span`.
 pub(super) fn select(text: &str, span: Span) -> Option<String> {
     let written = text.get(span.start..).unwrap_or_default();

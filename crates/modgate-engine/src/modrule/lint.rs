@@ -4,8 +4,8 @@ mod criteria;
 mod values;
 
 use modgate_api::{kinds, meta::Operation, modrule::ModRule};
-use modgate_select::PatchSelect;
-use modgate_value::{Value, diag::Span, gofmt::quote};
+use modgate_select::{PatchSelect, Read, ReadStep};
+use modgate_value::{Value, diag::Span, gofmt::quote, near};
 
 use super::{
     compile::{Action, CompiledModRule, Criterion, PatchStep, PatchValue, Test},
@@ -14,7 +14,11 @@ use super::{
 use crate::{
     Code, EngineConfig, PolicyId, PolicySource, Problem, Severity,
     jsonpatch::PatchOperation,
-    lint::{known_fields, misspelt_field},
+    lint::{
+        known_fields,
+        places::{self, Fault, Objects, Pointer, Step, What},
+    },
+    policy::pointer,
 };
 
 /// The warnings about a rule, in the order of its fields.
@@ -54,13 +58,15 @@ pub(super) fn lint(
     // Kinds of custom resources may have the names of others.
     let names_group = compiled.criteria.iter().any(|it| it.select.text().contains("apiVersion"));
     let own_kinds = if names_group { &[][..] } else { &kinds[..] };
+    let objects = Objects::of_kinds(&kinds);
     for criterion in &compiled.criteria {
         lint_criterion(criterion, &mut lints);
         lint_kinds(criterion, &mut lints);
         criteria::ignored(rule, criterion, own_kinds, &mut lints);
-        let (field, text) =
-            (format!("spec.match[{}].select", criterion.index), criterion.select.text());
-        lint_path(&kinds, &selected(text), field, &mut lints);
+        let field = format!("spec.match[{}].select", criterion.index);
+        let (reads, text) = (criterion.select.reads(), criterion.select.text());
+        lint_reads(&objects, &reads, (&field, text), &mut lints);
+        lint_values(&objects, &reads, criterion, &mut lints);
     }
     if let Action::Patch(steps) = &compiled.action {
         if compiled.operations.contains(Operation::Delete) {
@@ -75,8 +81,18 @@ pub(super) fn lint(
         for step in steps {
             let operation = rule.spec.patch.get(step.index);
             let path = operation.and_then(|operation| operation.path.as_deref());
-            let field = format!("spec.patch[{}].path", step.index);
-            lint_path(&kinds, &addressed(path.unwrap_or_default()), field, &mut lints);
+            let pointer = path.and_then(Pointer::parse);
+            if let Some((code, message, help)) = pointer.as_ref().and_then(|it| it.fault(&objects))
+            {
+                lints.push(code, format!("spec.patch[{}].path", step.index), message, help);
+            }
+            if let Some(select) = &step.select {
+                let field = format!("spec.patch[{}].select", step.index);
+                lint_reads(&objects, &select.reads(), (&field, select.text()), &mut lints);
+            }
+            if let Some(pointer) = &pointer {
+                values::of_few(&objects, pointer, step, &mut lints);
+            }
             lint_step(step, path.unwrap_or_default(), &mut lints);
             values::of_type(own_kinds, step, path.unwrap_or_default(), &mut lints);
             if let PatchValue::Template(template) = &step.value {
@@ -84,7 +100,7 @@ pub(super) fn lint(
                 let (known, field) =
                     (&values::OF_PATCHES, format!("spec.patch[{}].value", step.index));
                 let text = text.unwrap_or_default();
-                values::of_template(template, known, &kinds, &field, text, &mut lints);
+                values::of_template(template, known, &objects, &field, text, &mut lints);
             }
         }
     }
@@ -92,7 +108,7 @@ pub(super) fn lint(
         let field = "spec.rejectMessage";
         lints.impure(field.to_owned(), message.impure_functions());
         let text = rule.spec.reject_message.as_deref().unwrap_or_default();
-        values::of_template(message, &values::OF_MESSAGES, &kinds, field, text, &mut lints);
+        values::of_template(message, &values::OF_MESSAGES, &objects, field, text, &mut lints);
     }
     lints.found
 }
@@ -118,50 +134,84 @@ fn lint_kinds(criterion: &Criterion, lints: &mut Lints<'_>) {
     }
 }
 
-/// A field of built-in kinds that does not exist and is close to one that does.
-fn lint_path(kinds: &[&str], steps: &[&str], field: String, lints: &mut Lints<'_>) {
-    if let Some((name, meant)) = misspelt_field(kinds, steps) {
-        lints.push(
-            Code::UnknownPath,
-            field,
-            format!("no object that this is about has the field `{name}`"),
-            Some(format!("did you mean `{meant}`?")),
-        );
-    }
-}
-
-/// The fields at the start of a select such as `$.spec.containers[*].image`; elements of lists are
-/// empty.
-fn selected(text: &str) -> Vec<&str> {
-    let Some(path) = text.trim_start().strip_prefix("$.") else { return Vec::new() };
-    let is_part = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
-    let mut steps = Vec::new();
-    let mut rest = path;
-    loop {
-        let end = rest.find(|it| !is_part(it)).unwrap_or(rest.len());
-        let (name, after) = rest.split_at(end);
-        if name.is_empty() {
-            return steps;
-        }
-        steps.push(name);
-        rest = match after.strip_prefix('.') {
-            Some(after) => after,
-            // Only whole elements: names behind a filter may belong to anything.
-            None => match after.strip_prefix("[*].") {
-                Some(after) => after,
-                None => return steps,
-            },
+/// Fields that a select reads and that no object has.
+fn lint_reads(
+    objects: &Objects<'_>,
+    reads: &[Read],
+    (field, text): (&str, &str),
+    lints: &mut Lints<'_>,
+) {
+    for read in reads {
+        let Some(Fault { at, what }) = objects.fault(&steps_of(read)) else { continue };
+        let Some((_, span)) = read.steps.get(at) else { continue };
+        let (code, message, help) = match what {
+            What::Misspelt(name, meant) => (
+                Code::UnknownPath,
+                format!("no object that this is about has the field `{name}`"),
+                Some(format!("did you mean `{meant}`?")),
+            ),
+            What::OfList(name, _) => (
+                Code::NeverMatches,
+                format!("`{name}` is read from a list, so nothing is found"),
+                Some(format!("name the elements: `[*].{name}`")),
+            ),
+            What::OfScalar(name) => (
+                Code::NeverMatches,
+                format!("`{name}` is read from a text or a number, so nothing is found"),
+                None,
+            ),
+            What::Key(..) | What::NoList => continue,
         };
+        lints.push(code, field.to_owned(), message, help);
+        lints.mark_span(text, *span);
     }
 }
 
-/// The fields of the path of a patch; elements of lists are empty.
-fn addressed(path: &str) -> Vec<&str> {
-    let Some(path) = path.strip_prefix('/') else { return Vec::new() };
-    let is_element = |step: &str| {
-        step == "-" || step.starts_with('#') || step.chars().all(|it| it.is_ascii_digit())
+fn steps_of(read: &Read) -> Vec<Step<'_>> {
+    let steps = read.steps.iter().map(|(step, _)| match step {
+        ReadStep::Member(name) => Step::Member(name),
+        ReadStep::Element => Step::Any,
+    });
+    steps.collect()
+}
+
+/// Texts that are near to one of the few values of the field with which they are compared.
+fn lint_values(
+    objects: &Objects<'_>,
+    reads: &[Read],
+    criterion: &Criterion,
+    lints: &mut Lints<'_>,
+) {
+    let slip = |steps: &[Step<'_>], text: &str| {
+        let known = objects.values(steps).filter(|known| !known.contains(&text))?;
+        near::did_you_mean(text, known.iter().copied())
     };
-    path.split('/').map(|step| if is_element(step) { "" } else { step }).collect()
+    for read in reads {
+        for (text, span) in &read.compared {
+            if let Some(help) = slip(&steps_of(read), text) {
+                let field = format!("spec.match[{}].select", criterion.index);
+                lints.push(Code::NeverMatches, field, places::never_has(text), Some(help));
+                lints.mark_span(criterion.select.text(), *span);
+            }
+        }
+    }
+    let ([read], false) = (reads, criterion.select.is_condition()) else { return };
+    let texts: Vec<&str> = match &criterion.test {
+        Test::Value(text) => vec![text],
+        Test::OneOf(texts) => texts.iter().map(String::as_str).collect(),
+        Test::Regex(_) | Test::None => return,
+    };
+    let item = format!("spec.match[{}]", criterion.index);
+    let list = lints.source.object.pointer(&pointer(&format!("{item}.matchValues")));
+    for text in texts {
+        let Some(help) = slip(&steps_of(read), text) else { continue };
+        let mut written = list.and_then(Value::as_array).into_iter().flat_map(|list| list.iter());
+        let field = match written.position(|it| it.as_str() == Some(text)) {
+            Some(at) => format!("{item}.matchValues[{at}]"),
+            None => format!("{item}.matchValue"),
+        };
+        lints.push(Code::NeverMatches, field, places::never_has(text), Some(help));
+    }
 }
 
 fn lint_criterion(criterion: &Criterion, lints: &mut Lints<'_>) {
@@ -349,9 +399,15 @@ impl Lints<'_> {
 
     /// Has the last warning mark a part of its field's text.
     fn mark(&mut self, text: &str, part: &str) {
-        if let (Some(problem), Some(at)) = (self.found.last_mut(), text.find(part)) {
+        if let Some(at) = text.find(part) {
+            self.mark_span(text, Span::new(at, at + part.len()));
+        }
+    }
+
+    fn mark_span(&mut self, text: &str, span: Span) {
+        if let Some(problem) = self.found.last_mut() {
             problem.text = Some(text.into());
-            problem.span = Some(Span::new(at, at + part.len()));
+            problem.span = Some(span);
         }
     }
 

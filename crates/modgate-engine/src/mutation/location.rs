@@ -77,6 +77,11 @@ impl Location {
         &self.0
     }
 
+    /// The location of this many of the steps.
+    pub fn beginning(&self, steps: usize) -> Self {
+        Self(self.0.iter().take(steps).cloned().collect())
+    }
+
     /// Whether `self` is the beginning of `location`, or all of it.
     pub fn is_prefix_of(&self, location: &Self) -> bool {
         location.0.starts_with(&self.0)

@@ -62,10 +62,7 @@ fn load_errors_name_rule_field_and_position() {
     );
     check(
         "  type: Reject\n  matches:\n  - {select: $.kind}\n",
-        &[
-            "warning 6:3 spec.matches: unknown field, ignored",
-            "4:1 spec.match: required: a rule must have at least one item",
-        ],
+        &["6:3 spec.matches: unknown field, and `match` is missing"],
     );
     check(
         "  type: Reject\n  match: [{select: $.kind, negate: 3}]\n",

@@ -24,7 +24,10 @@ pub(super) fn validate(review: &Review, policies: &PolicySet) -> Decision {
     let Some(object) = object else { return without_object(review) };
     match validate_modrule(object, policies.snapshot.config()) {
         Ok(warnings) => Decision { warnings, ..Decision::allowed() },
-        Err(error) => denied(error),
+        Err(error) => {
+            let warnings = policies.snapshot.advice(object);
+            Decision { warnings, ..denied(error) }
+        }
     }
 }
 

@@ -4,12 +4,14 @@
 use modgate_api::meta::GroupVersionKind;
 use modgate_value::Value;
 
-use super::{super::merge, Reference, Resolved, Scalar, Types};
+use super::{super::merge, Reference, Resolved, Scalar, Types, enums};
 
 /// The type of a value in an object.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape<'t> {
     types: &'t Types,
+    /// The name of the type; empty where it has none.
+    name: &'t str,
     resolved: Resolved<'t>,
 }
 
@@ -42,7 +44,11 @@ impl Types {
     }
 
     fn shape_of<'t>(&'t self, reference: &'t Reference) -> Shape<'t> {
-        Shape { types: self, resolved: self.resolve(reference) }
+        let name = match reference {
+            Reference::Named(name, _) => name.as_str(),
+            Reference::Inline(_) => "",
+        };
+        Shape { types: self, name, resolved: self.resolve(reference) }
     }
 }
 
@@ -71,6 +77,33 @@ impl<'t> Shape<'t> {
         });
         let all = [scalar, list.map(|_| "a list"), map.map(|_| "an object")];
         Some(all.into_iter().flatten().collect::<Vec<_>>().join(" or "))
+    }
+
+    /// Whether both are the same type of Kubernetes.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        !self.name.is_empty() && self.name == other.name
+    }
+
+    /// Whether anything is known of the value.
+    pub(crate) fn is_known(&self) -> bool {
+        let Resolved { scalar, list, map, .. } = self.resolved;
+        scalar.is_some() || list.is_some() || map.is_some()
+    }
+
+    /// Whether the value is a number, a text or a boolean.
+    pub(crate) fn is_scalar(&self) -> bool {
+        let Resolved { scalar, list, map, .. } = self.resolved;
+        scalar.is_some() && list.is_none() && map.is_none()
+    }
+
+    /// The first of the members that tell the elements of a list apart.
+    pub(crate) fn key(&self) -> Option<&'t str> {
+        self.resolved.list.and_then(|list| list.keys.first()).map(|key| key.as_str())
+    }
+
+    /// The values that a member may have, or its elements, where there are only a few.
+    pub(crate) fn values_of(&self, name: &str) -> Option<&'static [&'static str]> {
+        enums::values(self.name, name)
     }
 
     /// The type of the value, if it is a scalar.

@@ -70,6 +70,9 @@ pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<St
         return Some("the expression is empty; the key is `expression`".to_owned());
     }
     let syntax = message.strip_prefix("Syntax error: ")?;
+    if let Some(advice) = of_other_languages(text) {
+        return Some(advice.to_owned());
+    }
     if syntax.starts_with("token recognition error at: '=") {
         return Some("compare with `==`".to_owned());
     }
@@ -95,19 +98,69 @@ pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<St
         });
     }
     let mismatched = syntax.starts_with("mismatched input") && syntax.ends_with("expecting ')'");
-    if mismatched || syntax.starts_with("missing ')' at") {
-        return Some("a comma or an operator is missing".to_owned());
+    (mismatched || syntax.starts_with("missing ')' at"))
+        .then(|| "a comma or an operator is missing".to_owned())
+}
+
+/// Operators of SQL, Rego and shells, and what CEL has instead.
+const OPERATORS: [(&str, &str); 8] = [
+    ("<>", "unequal is `!=`"),
+    ("and", "`and` is written `&&`"),
+    ("AND", "`AND` is written `&&`"),
+    ("or", "`or` is written `||`"),
+    ("OR", "`OR` is written `||`"),
+    ("not", "`not` is written `!`: `!(a in list)`, `!has(a.b)`"),
+    ("NOT", "`NOT` is written `!`: `!(a in list)`, `!has(a.b)`"),
+    (":=", "there is no assignment; `variables` have names"),
+];
+
+/// Advice about an operator of another language that stands in a text, outside of quotes.
+fn of_other_languages(text: &str) -> Option<&'static str> {
+    let mut quote = None;
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match quote {
+            Some(_) if letter == '\\' => {
+                letters.next();
+            }
+            Some(open) if letter == open => quote = None,
+            Some(_) => {}
+            None if letter == '"' || letter == '\'' => {
+                quote = Some(letter);
+                plain.push(' ');
+            }
+            None => plain.push(letter),
+        }
     }
-    ["and", "or", "not"].into_iter().find(|word| text.split(' ').any(|part| part == *word)).map(
-        |word| {
-            let sign = match word {
-                "and" => "&&",
-                "or" => "||",
-                _ => "!",
-            };
-            format!("`{word}` is written `{sign}`")
-        },
-    )
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '.';
+    let is_word = |word: &str| plain.split(|letter| !is_part(letter)).any(|part| part == word);
+    let found = OPERATORS.iter().find(|(operator, _)| match operator.starts_with(is_part) {
+        true => is_word(operator),
+        false => plain.contains(operator),
+    });
+    found.map(|(_, advice)| *advice)
+}
+
+/// As [`advice`], about an expression of one of the cluster's own policies.
+pub(crate) fn of_policy(text: &str, message: &str) -> Option<String> {
+    let quoted = message.split('\'').nth(1).unwrap_or_default();
+    if message.starts_with("undeclared reference to ") {
+        let advice = match quoted {
+            "params" | "parameters" => {
+                "`params` is what `paramKind` and a binding's `paramRef` name"
+            }
+            "anyObject" => "write `object`, or `oldObject` of a deletion",
+            "input" => "`input` is Rego's; CEL has `object`, `oldObject`, `request` and `params`",
+            "math" => return None,
+            _ => return advice(text, message, &[]),
+        };
+        return Some(advice.to_owned());
+    }
+    if message.starts_with("undefined field 'params'") {
+        return Some("the parameters are `params`; `variables.params` is Gatekeeper's".to_owned());
+    }
+    advice(text, message, &[])
 }
 
 /// Where an issue is: cel-go puts a call at its parenthesis and a member at its dot, people look for
@@ -149,6 +202,14 @@ const CLASSICS: [(&[&str], &str); 13] = [
 
 /// Operators that some types have as functions.
 fn overload(operator: &str, message: &str) -> Option<String> {
+    if matches!(operator, "@in" | "_in_") {
+        let advice = "what is behind `in` is a list or a map: `x in [\"a\", \"b\"]`; for a part of a text \
+                      write `x.contains(\"a\")`";
+        return Some(advice.to_owned());
+    }
+    if operator == "has" {
+        return Some("`has` takes one field: `has(object.a)`".to_owned());
+    }
     if message.contains("kubernetes.Quantity") {
         let function = match operator {
             "_>_" | "_>=_" => "`a.isGreaterThan(b)` or `a.compareTo(b)`",
@@ -183,6 +244,9 @@ fn undeclared(name: &str, variables: &[&str]) -> Option<String> {
     }
     if name == "match" {
         return Some("did you mean `matches`?".to_owned());
+    }
+    if name == "has" {
+        return Some("`has` takes one field: `has(object.a)`".to_owned());
     }
     let functions = signatures();
     let functions = functions.iter().map(|signature| signature.name);

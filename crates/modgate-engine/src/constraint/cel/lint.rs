@@ -153,7 +153,18 @@ impl Lints<'_> {
         let names: Vec<&str> = path.iter().map(|(name, _)| *name).collect();
         let at = |index: usize| path.get(index).map_or(Span::at(0), |(_, span)| *span);
         let (known, index, whole): (&[&str], usize, &str) = match names.as_slice() {
+            ["variables", "params", "spec", "parameters", ..] if !self.has_parameter("spec") => {
+                let message = "`variables.params` is `spec.parameters` already".to_owned();
+                let help = "leave `spec.parameters` out: `variables.params.NAME`".to_owned();
+                return self.push(Code::UnknownParameter, at(2), message, help);
+            }
             ["variables", "params", name, ..] => return self.parameter(name, at(2)),
+            ["params", "spec", "parameters", name, ..] => return self.parameter(name, at(3)),
+            ["params", name, ..] if !OBJECT.contains(name) && *name != "kind" => {
+                let message = format!("`params` is the constraint here, which has no `{name}`");
+                let help = format!("write `variables.params.{name}`");
+                return self.push(Code::UnknownParameter, at(1), message, help);
+            }
             ["object" | "oldObject", "metadata", _, ..] => (&METADATA, 2, "metadata"),
             ["variables", "anyObject", "metadata", _, ..] => (&METADATA, 3, "metadata"),
             ["object" | "oldObject", _, ..] => (&OBJECT, 1, "object"),
@@ -165,6 +176,10 @@ impl Lints<'_> {
             let message = format!("no object has a member `{whole}.{name}`");
             self.push(Code::UnknownInput, at(index), message, help);
         }
+    }
+
+    fn has_parameter(&self, name: &str) -> bool {
+        self.schema.and_then(known::parameters).is_some_and(|known| known.contains(&name))
     }
 
     fn parameter(&mut self, name: &str, span: Span) {
@@ -241,7 +256,7 @@ fn path<'e>(expression: &'e Expr, text: &str) -> Option<Path<'e>> {
 }
 
 /// Where a name stands at or behind the dot of a selection.
-fn after(text: &str, dot: Span, name: &str) -> Span {
+pub(crate) fn after(text: &str, dot: Span, name: &str) -> Span {
     let rest = text.get(dot.start..).unwrap_or_default();
     match rest.find(name) {
         Some(at) => Span::new(dot.start + at, dot.start + at + name.len()),

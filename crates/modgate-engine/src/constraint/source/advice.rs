@@ -12,6 +12,10 @@ pub(in crate::constraint) fn advice(
     version: RegoVersion,
     error: &Error,
 ) -> Option<String> {
+    // `print` is as near.
+    if error.message == "undefined function sprint" {
+        return Some("did you mean `sprintf`?".to_owned());
+    }
     if error.help.is_some() {
         return error.help.as_deref().map(str::to_owned);
     }

@@ -7,7 +7,10 @@ use super::Lints;
 use crate::{
     Code,
     jsonpatch::Op,
-    lint::{misspelt_field, types},
+    lint::{
+        places::{self, Fault, Objects, Pointer, Step, What},
+        types,
+    },
     modrule::compile::{PatchStep, PatchValue},
 };
 
@@ -21,26 +24,14 @@ pub(super) fn of_type(kinds: &[&str], step: &PatchStep, path: &str, lints: &mut 
     if step.op == Op::Remove || value.is_null() {
         return;
     }
-    let names: Vec<String> =
-        path.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
+    let Some(pointer) = Pointer::parse(path) else { return };
+    // What `#0` stands for may be an element or the name of a member, which have one type.
+    let steps = pointer.steps();
     // Labels and annotations have a warning of their own.
-    if let [metadata, map, ..] = names.as_slice()
-        && metadata == "metadata"
-        && ["labels", "annotations"].contains(&map.as_str())
+    if let [Step::Member("metadata"), Step::Member("labels" | "annotations"), ..] = steps.as_slice()
     {
         return;
     }
-    let is_element = |name: &str| {
-        let digits = name.strip_prefix('#').unwrap_or(name);
-        name == "-" || (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    let steps: Vec<types::Step<'_>> = names
-        .iter()
-        .map(|name| match is_element(name) {
-            true => types::Step::Element,
-            false => types::Step::Member(name),
-        })
-        .collect();
     let Some(expected) = types::mismatch(kinds, &steps, value) else { return };
     let help = match value {
         Value::String(text)
@@ -59,11 +50,35 @@ pub(super) fn of_type(kinds: &[&str], step: &PatchStep, path: &str, lints: &mut 
     lints.push(Code::ValueType, format!("spec.patch[{}].value", step.index), message, help);
 }
 
+/// A constant text that is none of the few that its field may have.
+pub(super) fn of_few(
+    objects: &Objects<'_>,
+    pointer: &Pointer,
+    step: &PatchStep,
+    lints: &mut Lints<'_>,
+) {
+    let PatchValue::Constant(Value::String(text), Some(_)) = &step.value else { return };
+    let steps = pointer.steps();
+    let Some(known) = objects.values(&steps).filter(|known| !known.contains(&text.as_str())) else {
+        return;
+    };
+    if step.op == Op::Remove {
+        return;
+    }
+    let name = match steps.last() {
+        Some(Step::Member(name)) => *name,
+        _ => "this field",
+    };
+    let help = near::did_you_mean_or(text, known, "the values are");
+    let field = format!("spec.patch[{}].value", step.index);
+    lints.push(Code::UnknownValue, field, places::has_no_value(name, text), Some(help));
+}
+
 /// Fields that a template reads and its data does not have.
 pub(super) fn of_template(
     template: &Template,
     known: &[&str],
-    kinds: &[&str],
+    objects: &Objects<'_>,
     field: &str,
     text: &str,
     lints: &mut Lints<'_>,
@@ -81,9 +96,9 @@ pub(super) fn of_template(
             lints.mark(text, &format!(".{first}"));
             continue;
         }
-        let steps: Vec<&str> = rest.iter().map(|step| step.as_str()).collect();
+        let steps: Vec<Step<'_>> = rest.iter().map(|step| Step::Member(step)).collect();
         if first == "Target"
-            && let Some((name, meant)) = misspelt_field(kinds, &steps)
+            && let Some(Fault { what: What::Misspelt(name, meant), .. }) = objects.fault(&steps)
         {
             let message = format!("no object that this is about has the field `{name}`");
             let help = format!("did you mean `{meant}`?");

@@ -1,0 +1,342 @@
+//! Fields of objects that CEL expressions misspell, in conditions and in what they build.
+
+use modgate_cel::{
+    ast::{Expr, Kind, Literal, Macro},
+    parse,
+};
+use modgate_value::{Value, diag::Span, near};
+
+use super::places::{self, Fault, Objects, Pointer, Step, What};
+use crate::{Code, constraint::place_of_name as after};
+
+/// How many places a value may have; of more nothing is known.
+const MAX_PLACES: usize = 16;
+
+/// How many parts of all expressions of a policy are looked at.
+const MAX_PARTS: usize = 4_000;
+
+/// How many mistakes of a policy are reported.
+const MAX_FOUND: usize = 20;
+
+/// An expression of a policy.
+#[derive(Debug, Clone)]
+pub(crate) struct Part<'t> {
+    /// The field that has it.
+    pub(crate) field: String,
+    /// The expression.
+    pub(crate) text: &'t str,
+    /// The variable that it defines for those behind it.
+    pub(crate) variable: Option<&'t str>,
+}
+
+/// The expressions of lists in a value, by list and member. Those of `variables` define variables.
+pub(super) fn parts<'v>(value: &'v Value, field: &str, lists: &[(&str, &[&str])]) -> Vec<Part<'v>> {
+    let mut parts = Vec::new();
+    for (list, members) in lists {
+        let items = value.get(list).and_then(Value::as_array);
+        for (at, item) in items.into_iter().flat_map(|items| items.iter()).enumerate() {
+            let name = item.get("name").and_then(Value::as_str);
+            for member in *members {
+                let Some(text) = item.get(member).and_then(Value::as_str) else { continue };
+                let field = format!("{field}.{list}[{at}].{member}");
+                parts.push(Part { field, text, variable: name.filter(|_| *list == "variables") });
+            }
+        }
+    }
+    parts
+}
+
+/// Something that is probably not meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) code: Code,
+    /// The number of the part.
+    pub(crate) part: usize,
+    pub(crate) span: Span,
+    pub(crate) message: String,
+    pub(crate) help: Option<String>,
+}
+
+/// A place in the object under review.
+type Path<'e> = Vec<Step<'e>>;
+
+/// The places that a value may come from; `None` where that is not known.
+type Places<'e> = Option<Vec<Path<'e>>>;
+
+/// Everything about the expressions of one policy, about these objects. Templates have warnings of their own about the
+/// members of every object.
+pub(crate) fn lint(parts: &[Part<'_>], objects: &Objects<'_>, is_template: bool) -> Vec<Found> {
+    // What does not parse is an error.
+    let parsed: Vec<Option<Expr>> = parts.iter().map(|part| parse(part.text).ok()).collect();
+    let mut lints = Lints {
+        objects,
+        is_template,
+        part: 0,
+        text: "",
+        names: Vec::new(),
+        variables: vec![("anyObject", Some(vec![Vec::new()]))],
+        left: MAX_PARTS,
+        found: Vec::new(),
+    };
+    for (index, (part, expression)) in parts.iter().zip(&parsed).enumerate() {
+        let Some(expression) = expression else { continue };
+        (lints.part, lints.text) = (index, part.text);
+        lints.visit(expression);
+        if let Some(name) = part.variable {
+            let places = lints.places(expression);
+            lints.variables.push((name, places));
+        }
+    }
+    lints.found
+}
+
+struct Lints<'e> {
+    objects: &'e Objects<'e>,
+    is_template: bool,
+    part: usize,
+    text: &'e str,
+    /// The names of macros, innermost last.
+    names: Vec<(&'e str, Places<'e>)>,
+    variables: Vec<(&'e str, Places<'e>)>,
+    left: usize,
+    found: Vec<Found>,
+}
+
+impl<'e> Lints<'e> {
+    fn push(&mut self, code: Code, span: Span, message: String, help: Option<String>) {
+        self.found.push(Found { code, part: self.part, span, message, help });
+    }
+
+    /// Checks an expression and everything in it. The parser bounds the depth.
+    fn visit(&mut self, expression: &'e Expr) {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 || self.found.len() >= MAX_FOUND {
+            return;
+        }
+        match &expression.kind {
+            Kind::Literal(_) | Kind::Ident(_) => {}
+            Kind::Select { operand, field, .. } => {
+                self.visit(operand);
+                self.member(expression, after(self.text, expression.span, field));
+            }
+            Kind::Index { operand, index, .. } => {
+                self.visit(operand);
+                self.visit(index);
+                self.member(expression, index.span);
+            }
+            Kind::Has(operand, field) => {
+                self.visit(operand);
+                let places = self.places(operand);
+                let places = places.map(|all| with(all, Step::Member(field)));
+                self.report(places, is_direct(operand), after(self.text, operand.span, field));
+            }
+            Kind::Call { function, target, args } => {
+                target.iter().for_each(|target| self.visit(target));
+                args.iter().for_each(|argument| self.visit(argument));
+                self.compare(function, args);
+            }
+            Kind::List(elements) => elements.iter().for_each(|it| self.visit(&it.value)),
+            Kind::Map(entries) => entries.iter().for_each(|entry| {
+                self.visit(&entry.key);
+                self.visit(&entry.value);
+            }),
+            Kind::Struct { name, fields } => {
+                self.build(name, fields);
+                fields.iter().for_each(|it| self.visit(&it.value));
+            }
+            Kind::Macro { which, target, names, args } => {
+                self.visit(target);
+                let places = self.places(target);
+                let elements = match which {
+                    Macro::OptMap | Macro::OptFlatMap => places,
+                    _ => places.map(|all| with(all, Step::Any)),
+                };
+                let before = self.names.len();
+                // Of two names the first is a key or a position.
+                let mut all = names.iter().rev().map(String::as_str);
+                self.names.extend(all.next().map(|name| (name, elements)));
+                self.names.extend(all.map(|name| (name, None)));
+                args.iter().for_each(|argument| self.visit(argument));
+                self.names.truncate(before);
+            }
+        }
+    }
+
+    /// What a value comes from.
+    fn places(&self, expression: &'e Expr) -> Places<'e> {
+        match &expression.kind {
+            Kind::Literal(_) => Some(Vec::new()),
+            Kind::List(elements) => elements.is_empty().then(Vec::new),
+            Kind::Map(entries) => entries.is_empty().then(Vec::new),
+            Kind::Ident(name) => {
+                let known = self.names.iter().rev().find(|(known, _)| known == name);
+                match known {
+                    Some((_, places)) => places.clone(),
+                    None if ["object", "oldObject"].contains(&name.as_str()) => {
+                        Some(vec![Vec::new()])
+                    }
+                    None => None,
+                }
+            }
+            Kind::Select { operand, field, .. } => {
+                if matches!(&operand.kind, Kind::Ident(name) if name == "variables") {
+                    let mut known = self.variables.iter().rev();
+                    return known.find(|(name, _)| name == field)?.1.clone();
+                }
+                Some(with(self.places(operand)?, Step::Member(field)))
+            }
+            Kind::Index { operand, index, .. } => {
+                let step = match &index.kind {
+                    Kind::Literal(Literal::String(name)) => Step::Member(name),
+                    _ => Step::Any,
+                };
+                Some(with(self.places(operand)?, step))
+            }
+            Kind::Macro { which: Macro::Filter, target, .. } => self.places(target),
+            Kind::Call { function, target, args } => match (function.as_str(), args.as_slice()) {
+                ("_?_:_", [_, left, right]) | ("_+_", [left, right]) => {
+                    join(self.places(left)?, self.places(right)?)
+                }
+                ("orValue" | "or", [other]) => {
+                    join(self.places(target.as_deref()?)?, self.places(other)?)
+                }
+                ("value", []) => self.places(target.as_deref()?),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn member(&mut self, expression: &'e Expr, span: Span) {
+        let places = self.places(expression);
+        self.report(places, is_direct(expression), span);
+    }
+
+    /// Reports a last step that leads nowhere from every place.
+    fn report(&mut self, places: Places<'e>, is_direct: bool, span: Span) {
+        let places = places.unwrap_or_default();
+        if self.is_template && is_direct {
+            let is_told =
+                |path: &Path<'_>| matches!(path.as_slice(), [_] | [Step::Member("metadata"), _]);
+            if places.iter().any(is_told) {
+                return;
+            }
+        }
+        let mut faults = places
+            .iter()
+            .map(|path| self.objects.fault(path).filter(|fault| fault.at + 1 == path.len()));
+        let Some(Some(Fault { what, .. })) = faults.next() else { return };
+        if !faults.all(|other| other.is_some_and(|other| other.what == what)) {
+            return;
+        }
+        let (message, help) = match &what {
+            What::Misspelt(name, meant) => (
+                format!("{} the field `{name}` here", self.objects.none_has()),
+                Some(format!("did you mean `{meant}`?")),
+            ),
+            What::OfList(name, _) => (
+                format!("`{name}` is read from a list, so this always fails"),
+                Some("ask its elements: `list.all(x, …)` or `list.exists(x, …)`".to_owned()),
+            ),
+            What::OfScalar(name) => {
+                (format!("`{name}` is read from a text or a number, so this always fails"), None)
+            }
+            What::Key(..) | What::NoList => return,
+        };
+        self.push(Code::UnknownPath, span, message, help);
+    }
+
+    /// Texts that are near to one of the few values of the field that they are compared with.
+    fn compare(&mut self, function: &str, args: &'e [Expr]) {
+        let [left, right] = args else { return };
+        let pairs: Vec<(&Expr, &Expr)> = match function {
+            "_==_" | "_!=_" => vec![(left, right), (right, left)],
+            "@in" | "_in_" => match &right.kind {
+                Kind::List(elements) => elements.iter().map(|it| (left, &it.value)).collect(),
+                _ => return,
+            },
+            _ => return,
+        };
+        for (member, value) in pairs {
+            let Kind::Literal(Literal::String(text)) = &value.kind else { continue };
+            let places = self.places(member).unwrap_or_default();
+            let mut values = places.iter().map(|path| self.objects.values(path));
+            let Some(known) = values.next().flatten() else { continue };
+            if known.contains(&text.as_str()) || !values.all(|other| other == Some(known)) {
+                continue;
+            }
+            if let Some(help) = near::did_you_mean(text, known.iter().copied()) {
+                let message = places::never_has(text);
+                self.push(Code::NeverMatches, value.span, message, Some(help));
+            }
+        }
+    }
+
+    /// The paths of an operation of JSON Patch.
+    fn patch(&mut self, fields: &'e [modgate_cel::ast::Field]) {
+        let paths = fields.iter().filter(|field| ["from", "path"].contains(&field.name.as_str()));
+        for field in paths {
+            let Kind::Literal(Literal::String(path)) = &field.value.kind else { continue };
+            let pointer = Pointer::parse(path);
+            if let Some((code, message, help)) = pointer.and_then(|it| it.fault(self.objects)) {
+                self.push(code, field.value.span, message, help);
+            }
+        }
+    }
+
+    /// The fields of `Object.spec{…}`, which a MutatingAdmissionPolicy merges into the object.
+    fn build(&mut self, name: &'e str, fields: &'e [modgate_cel::ast::Field]) {
+        if name == "JSONPatch" {
+            return self.patch(fields);
+        }
+        let mut names = name.split('.');
+        if names.next() != Some("Object") {
+            return;
+        }
+        let path: Path<'e> = names.map(Step::Member).collect();
+        for field in fields {
+            let before = self.text.get(..field.span.start).unwrap_or_default();
+            let span = match before.rfind(field.name.as_str()) {
+                Some(at) => Span::new(at, at + field.name.len()),
+                None => field.span,
+            };
+            let mut steps = path.clone();
+            steps.push(Step::Member(&field.name));
+            // A list and its elements have the same name.
+            let (fault, values) = self.objects.within_lists(&steps);
+            if let Some(Fault { at, what: What::Misspelt(name, meant) }) = fault
+                && at + 1 == steps.len()
+            {
+                let message = format!("{} the field `{name}` here", self.objects.none_has());
+                let help = Some(format!("did you mean `{meant}`?"));
+                self.push(Code::UnknownPath, span, message, help);
+            }
+            if let (Kind::Literal(Literal::String(text)), Some(known)) = (&field.value.kind, values)
+                && !known.contains(&text.as_str())
+            {
+                let help = near::did_you_mean_or(text, known, "the values are");
+                let message = places::has_no_value(&field.name, text);
+                self.push(Code::UnknownValue, field.value.span, message, Some(help));
+            }
+        }
+    }
+}
+
+/// Whether an expression is a path that starts with the object under review.
+fn is_direct(expression: &Expr) -> bool {
+    match &expression.kind {
+        Kind::Ident(name) => ["object", "oldObject", "variables"].contains(&name.as_str()),
+        Kind::Select { operand, .. } | Kind::Index { operand, .. } => is_direct(operand),
+        _ => false,
+    }
+}
+
+fn with<'e>(mut places: Vec<Path<'e>>, step: Step<'e>) -> Vec<Path<'e>> {
+    places.iter_mut().for_each(|path| path.push(step));
+    places
+}
+
+fn join<'e>(mut left: Vec<Path<'e>>, right: Vec<Path<'e>>) -> Places<'e> {
+    left.extend(right);
+    (left.len() <= MAX_PLACES).then_some(left)
+}

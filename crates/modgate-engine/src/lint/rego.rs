@@ -1,0 +1,372 @@
+//! Fields of Kubernetes' own kinds that a template's Rego misspells: those of `input.review.object`, and of what
+//! variables and rules take out of it.
+
+use std::collections::BTreeMap;
+
+use modgate_rego::ast::{Body, Expr, ExprKind, HeadKind, Module, Rule, Span, Term, TermKind};
+use modgate_value::near;
+
+use super::places::{self, Fault, Objects, Step, What};
+use crate::Code;
+
+/// Something that is probably not meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) code: Code,
+    /// The bytes of the module's text.
+    pub(super) span: Span,
+    pub(super) message: String,
+    pub(super) help: Option<String>,
+}
+
+/// How often rules that lead to other ones are looked at again.
+const ROUNDS: usize = 4;
+
+/// How many places a term may stand for; of more nothing is known.
+const MAX_PLACES: usize = 16;
+
+/// How many terms of a module are looked at.
+const MAX_TERMS: usize = 4_000;
+
+/// How many mistakes of a module are reported.
+const MAX_FOUND: usize = 20;
+
+/// A place in the object under review.
+type Path<'m> = Vec<Step<'m>>;
+
+/// The places that a term may stand for; `None` where that is not known.
+type Places<'m> = Option<Vec<Path<'m>>>;
+
+/// The variables of a rule.
+type Variables<'m> = BTreeMap<&'m str, Places<'m>>;
+
+/// The result of the rules of one name: the members of a set, or a value.
+#[derive(Debug, Clone)]
+struct Outcome<'m> {
+    is_set: bool,
+    places: Places<'m>,
+}
+
+/// Everything about one module.
+pub(super) fn lint(module: &Module) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut paths = Paths { module, rules: BTreeMap::new() };
+    for _ in 0..ROUNDS {
+        paths.rules = paths.outcomes();
+    }
+    let mut left = MAX_TERMS;
+    for rule in &module.rules {
+        let variables = paths.variables(rule);
+        rule.visit_terms(&mut |term| {
+            left = left.saturating_sub(1);
+            if left > 0 && found.len() < MAX_FOUND {
+                paths.check(term, &variables, &mut found);
+            }
+        });
+    }
+    found
+}
+
+struct Paths<'m> {
+    module: &'m Module,
+    rules: BTreeMap<&'m str, Outcome<'m>>,
+}
+
+impl<'m> Paths<'m> {
+    /// The results of all rules, as far as those of other rules are known so far.
+    fn outcomes(&self) -> BTreeMap<&'m str, Outcome<'m>> {
+        let mut outcomes: BTreeMap<&str, Outcome<'_>> = BTreeMap::new();
+        for rule in self.module.rules.iter().filter(|rule| !rule.default) {
+            let [name] = rule.head.name.as_slice() else { continue };
+            let Some(name) = name_of(Some(name)) else { continue };
+            let variables = self.variables(rule);
+            let (is_set, result) = match &rule.head.kind {
+                HeadKind::Member(member) => (true, member),
+                HeadKind::Value { value, .. } => (false, value),
+            };
+            let known = rule.head.args.is_none() && rule.els.is_empty();
+            let places = self.places(result, &variables).filter(|_| known);
+            let outcome =
+                outcomes.entry(name).or_insert(Outcome { is_set, places: Some(Vec::new()) });
+            add(&mut outcome.places, places);
+        }
+        outcomes
+    }
+
+    /// What the variables of a rule stand for. The order of expressions does not matter in Rego, so a second pass knows
+    /// what the first did not.
+    fn variables(&self, rule: &'m Rule) -> Variables<'m> {
+        let mut bindings = Vec::new();
+        bindings_of_body(&rule.body, &mut bindings);
+        rule.els.iter().for_each(|branch| bindings_of_body(&branch.body, &mut bindings));
+        rule.visit_terms(&mut |term| match &term.kind {
+            TermKind::ArrayComprehension(_, body)
+            | TermKind::SetComprehension(_, body)
+            | TermKind::ObjectComprehension(_, body) => bindings_of_body(body, &mut bindings),
+            _ => {}
+        });
+        let mut known = Variables::new();
+        for _ in 0..2 {
+            // Every call may pass something else as an argument.
+            let arguments = rule.head.args.iter().flatten();
+            let mut next: Variables<'_> =
+                arguments.filter_map(|it| Some((name_of(Some(it))?, None))).collect();
+            for Binding { name, term, element } in &bindings {
+                let places = match element {
+                    true => self.elements(term, &known),
+                    false => self.places(term, &known),
+                };
+                add(next.entry(name).or_insert_with(|| Some(Vec::new())), places);
+            }
+            known = next;
+        }
+        known
+    }
+
+    /// What a term stands for.
+    fn places(&self, term: &'m Term, variables: &Variables<'m>) -> Places<'m> {
+        match &term.kind {
+            TermKind::Var(_) => self.of_reference(std::slice::from_ref(term), variables),
+            TermKind::Ref(parts) => self.of_reference(parts, variables),
+            TermKind::Call(operator, arguments) => {
+                let (object, key) = member_of(operator, arguments)?;
+                let object = match &object.kind {
+                    TermKind::Var(_) => std::slice::from_ref(object),
+                    TermKind::Ref(parts) => parts,
+                    _ => return None,
+                };
+                Some(with(self.of_reference(object, variables)?, &[Step::Member(key)]))
+            }
+            _ => None,
+        }
+    }
+
+    /// What the elements of a term stand for.
+    fn elements(&self, term: &'m Term, variables: &Variables<'m>) -> Places<'m> {
+        let name = match &term.kind {
+            TermKind::Ref(parts) if parts.len() == 1 => name_of(parts.first()),
+            _ => name_of(Some(term)),
+        };
+        let set = name.filter(|name| !variables.contains_key(name));
+        match set.and_then(|name| self.rules.get(name)).filter(|outcome| outcome.is_set) {
+            Some(set) => set.places.clone(),
+            None => Some(with(self.places(term, variables)?, &[Step::Any])),
+        }
+    }
+
+    fn of_reference(&self, parts: &'m [Term], variables: &Variables<'m>) -> Places<'m> {
+        let name = name_of(parts.first())?;
+        let steps = |skipped: usize| -> Path<'m> { parts.iter().skip(skipped).map(step).collect() };
+        if name == "input" {
+            let names: Vec<&str> = parts.iter().skip(1).take(2).filter_map(text).collect();
+            let is_object = matches!(names.as_slice(), ["review", "object" | "oldObject"]);
+            return is_object.then(|| vec![steps(3)]);
+        }
+        if let Some(places) = variables.get(name) {
+            return Some(with(places.clone()?, &steps(1)));
+        }
+        let outcome = self.rules.get(name)?;
+        let places = outcome.places.clone()?;
+        match outcome.is_set {
+            // The set itself is no place.
+            true => (parts.len() > 1).then(|| with(places, &steps(2))),
+            false => Some(with(places, &steps(1))),
+        }
+    }
+
+    fn check(&self, term: &'m Term, variables: &Variables<'m>, found: &mut Vec<Found>) {
+        match &term.kind {
+            TermKind::Ref(parts) => {
+                // The first step into a set is no step into what it holds.
+                let is_set = name_of(parts.first()).is_some_and(|name| {
+                    !variables.contains_key(name)
+                        && self.rules.get(name).is_some_and(|it| it.is_set)
+                });
+                let own = parts.len().saturating_sub(if is_set { 2 } else { 1 });
+                let is_direct = name_of(parts.first()) == Some("input");
+                let places = self.of_reference(parts, variables).unwrap_or_default();
+                let from_end = |count: usize| parts.iter().nth_back(count.saturating_sub(1));
+                let span = |count| from_end(count).map(|it| it.span);
+                self.report(&places, own, is_direct, span, found);
+            }
+            TermKind::Call(operator, arguments) => {
+                if member_of(operator, arguments).is_some() {
+                    let places = self.places(term, variables).unwrap_or_default();
+                    let span = arguments.get(1).map(|it| it.span);
+                    self.report(&places, 1, false, |_| span, found);
+                }
+                self.compare(operator, arguments, variables, found);
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports the step at which no kind goes on, if it is one of the `own` last steps of every place.
+    fn report(
+        &self,
+        places: &[Path<'m>],
+        own: usize,
+        is_direct: bool,
+        span: impl Fn(usize) -> Option<Span>,
+        found: &mut Vec<Found>,
+    ) {
+        let faults: Option<Vec<(usize, Fault<'_>)>> = places
+            .iter()
+            .map(|path| Objects::Any.fault(path).map(|fault| (path.len() - fault.at, fault)))
+            .collect();
+        let Some(faults) = faults else { return };
+        let Some((from_end, fault)) = faults.first() else { return };
+        if !faults.iter().all(|(at, other)| at == from_end && other.what == fault.what)
+            || *from_end > own
+        {
+            return;
+        }
+        // These have warnings of their own, because every object has metadata.
+        let of_metadata = places
+            .iter()
+            .any(|path| fault.at == 1 && path.first() == Some(&Step::Member("metadata")));
+        if is_direct && (fault.at == 0 || of_metadata) {
+            return;
+        }
+        let Some(span) = span(*from_end) else { return };
+        let (message, help) = match &fault.what {
+            What::Misspelt(name, meant) => (
+                format!("no kind of Kubernetes has the field `{name}` here, so this is undefined"),
+                Some(format!("did you mean `{meant}`?")),
+            ),
+            What::OfList(name, _) => (
+                "this is a member of a list, so it is undefined".to_owned(),
+                Some(format!("write `[_].{name}` for each element")),
+            ),
+            What::OfScalar(name) => {
+                (format!("`{name}` is a member of a text or a number, so it is undefined"), None)
+            }
+            What::Key(..) | What::NoList => return,
+        };
+        if !found.iter().any(|known| known.span == span) {
+            found.push(Found { code: Code::UnknownPath, span, message, help });
+        }
+    }
+
+    /// A comparison with a text that is near to one of the few values of a field.
+    fn compare(
+        &self,
+        operator: &Term,
+        arguments: &'m [Term],
+        variables: &Variables<'m>,
+        found: &mut Vec<Found>,
+    ) {
+        let is_comparison = matches!(dotted(operator).as_deref(), Some("equal" | "eq" | "neq"));
+        let [left, right] = arguments else { return };
+        for (member, value) in [(left, right), (right, left)] {
+            let Some(written) = text(value).filter(|_| is_comparison) else { continue };
+            let places = self.places(member, variables).unwrap_or_default();
+            let mut values = places.iter().map(|path| Objects::Any.values(path));
+            let Some(known) = values.next().flatten() else { continue };
+            if !values.all(|other| other == Some(known)) || known.contains(&written) {
+                continue;
+            }
+            let Some(help) = near::did_you_mean(written, known.iter().copied()) else { continue };
+            found.push(Found {
+                code: Code::NeverMatches,
+                span: value.span,
+                message: places::never_has(written),
+                help: Some(help),
+            });
+        }
+    }
+}
+
+/// A variable and what it is a value or, with `element`, an element of.
+struct Binding<'m> {
+    name: &'m str,
+    term: &'m Term,
+    element: bool,
+}
+
+/// The bindings of a body, and of those within it. The parser bounds the depth.
+fn bindings_of_body<'m>(body: &'m Body, found: &mut Vec<Binding<'m>>) {
+    for Expr { kind, .. } in body {
+        match kind {
+            ExprKind::Term(Term { kind: TermKind::Call(operator, arguments), .. }) => {
+                let name = dotted(operator);
+                let [left, right] = arguments.as_slice() else { continue };
+                if !matches!(name.as_deref(), Some("assign" | "eq")) {
+                    continue;
+                }
+                if let Some(name) = name_of(Some(left)) {
+                    found.push(Binding { name, term: right, element: false });
+                } else if let Some(name) = name_of(Some(right)) {
+                    found.push(Binding { name, term: left, element: false });
+                }
+            }
+            ExprKind::SomeIn { value, domain, .. } => {
+                if let Some(name) = name_of(Some(value)) {
+                    found.push(Binding { name, term: domain, element: true });
+                }
+            }
+            ExprKind::Every { value, domain, body, .. } => {
+                if let Some(name) = name_of(Some(value)) {
+                    found.push(Binding { name, term: domain, element: true });
+                }
+                bindings_of_body(body, found);
+            }
+            ExprKind::Not(body) => bindings_of_body(body, found),
+            ExprKind::Term(_) | ExprKind::Some(_) => {}
+        }
+    }
+}
+
+/// `object.get` with a literal key: the object and the key.
+fn member_of<'m>(operator: &Term, arguments: &'m [Term]) -> Option<(&'m Term, &'m str)> {
+    let [object, key, ..] = arguments else { return None };
+    (dotted(operator).as_deref() == Some("object.get")).then_some((object, text(key)?))
+}
+
+/// The name of a variable.
+fn name_of(term: Option<&Term>) -> Option<&str> {
+    match term.map(|term| &term.kind) {
+        Some(TermKind::Var(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// A name such as `object.get`.
+fn dotted(operator: &Term) -> Option<String> {
+    match &operator.kind {
+        TermKind::Var(name) => Some(name.to_string()),
+        TermKind::Ref(parts) => {
+            let names = parts.iter().skip(1).map(text);
+            let names: Option<Vec<&str>> =
+                [name_of(parts.first())].into_iter().chain(names).collect();
+            Some(names?.join("."))
+        }
+        _ => None,
+    }
+}
+
+fn text(term: &Term) -> Option<&str> {
+    match &term.kind {
+        TermKind::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn step(term: &Term) -> Step<'_> {
+    text(term).map_or(Step::Any, Step::Member)
+}
+
+fn with<'m>(mut places: Vec<Path<'m>>, steps: &[Step<'m>]) -> Vec<Path<'m>> {
+    places.iter_mut().for_each(|path| path.extend(steps));
+    places
+}
+
+/// Joins what two definitions of a name stand for.
+fn add<'m>(all: &mut Places<'m>, places: Places<'m>) {
+    match (all.as_mut(), places) {
+        (Some(known), Some(places)) if known.len() + places.len() <= MAX_PLACES => {
+            known.extend(places)
+        }
+        _ => *all = None,
+    }
+}
