@@ -76,7 +76,7 @@ pub struct TestArgs {
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Suite file, folder, or `FOLDER/...` for all suites below it; repeat for more.
+    /// Suite file, folder, quoted pattern, or `FOLDER/...` for all suites below it; repeat for more.
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<String>,
     /// Run only the tests and cases whose names match: a pattern, or `test//case`.

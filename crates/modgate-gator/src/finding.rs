@@ -5,7 +5,11 @@ use std::fs;
 use modgate_api::meta::GroupVersionKind;
 use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{constraint::Violation, guidance::Guidance};
-use modgate_policies::{manifest::Manifest, place};
+use modgate_policies::{
+    findings::diagnostic_of,
+    manifest::{self, Manifest},
+    place,
+};
 use modgate_report::{Finding, Format, Level, Object, Report, Rule, snippet, write};
 use modgate_value::{
     Value,
@@ -56,7 +60,7 @@ pub(crate) fn diagnostics(
     io: &mut Io<'_>,
 ) -> bool {
     let mut good = true;
-    for mut finding in findings {
+    for mut finding in findings.into_iter().filter(|finding| !manifest::is_allowed(finding)) {
         if strict && finding.severity == Severity::Warning {
             finding.severity = Severity::Error;
         }
@@ -65,7 +69,7 @@ pub(crate) fn diagnostics(
         if is_error || !quiet {
             io.note(&snippet(&finding, false));
         }
-        report.diagnostic(&finding);
+        diagnostic_of(report, &finding);
     }
     good
 }
@@ -81,7 +85,7 @@ pub(crate) fn failed(
 ) -> Result<Failure, Failure> {
     report.complete = false;
     if let Some(message) = &failure.message {
-        report.diagnostic(&Diagnostic::error(message.trim_start_matches("Error: ")));
+        diagnostic_of(report, &Diagnostic::error(message.trim_start_matches("Error: ")));
     }
     let own = |format: &str| match format {
         "text" | "html" | "lcov" => Some(String::new()),

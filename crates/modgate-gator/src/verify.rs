@@ -29,7 +29,7 @@ pub use self::{
 use std::{path::Path, thread, time::Duration};
 
 use modgate_engine::Code;
-use modgate_policies::paths::Exclude;
+use modgate_policies::paths::{self, Exclude};
 use modgate_report::{Format, Report};
 use modgate_value::diag::Diagnostic;
 
@@ -109,7 +109,8 @@ fn verified(
     let collected = observes.then(coverage::Collected::default);
     let filter = Filter::new(&args.run)
         .map_err(|error| Failure::error(format!("compiling filter: {error}")))?;
-    let (suites, folders) = listed(args, is_gator, io)?;
+    let mut unread = Vec::new();
+    let (suites, folders) = listed(args, (!is_gator).then_some(&mut unread), io)?;
     let inside = inside(io);
     let shown = |file: &str| match file.strip_prefix(&inside) {
         Some(below) => below.to_owned(),
@@ -117,10 +118,11 @@ fn verified(
     };
     let mut is_good = true;
     if !is_gator {
-        let mut findings = match suites.is_empty() && !folders.is_empty() {
+        let mut findings = match suites.is_empty() && (!folders.is_empty() || !unread.is_empty()) {
             true => Vec::new(),
             false => members::warnings(&args.paths.join(" "), &suites),
         };
+        findings.append(&mut unread);
         findings.extend(folders.iter().flat_map(kat::warnings));
         findings.extend(members::policies(&suites, &settings, shown));
         is_good = finding::diagnostics(findings, args.strict, args.quiet, report, io);
@@ -151,11 +153,15 @@ fn verified(
         false => results.into_iter().map(|result| relative(result, io)).collect(),
     };
     let places = members::Places::of(&suites);
-    report::findings(report, &results, |suite, test, case| places.of_case(suite, test, case));
+    report::findings(report, &results, |suite, case, member| places.of_case(suite, case, member));
     report.complete = is_good;
     let own = |format: &str| match format {
         "text" => {
             let mut out = format!("{}\n", text(&results, args.verbose));
+            // What could not be read did not pass.
+            if !is_good && let Some(before) = out.strip_suffix("PASS\n\n") {
+                out = format!("{before}FAIL\n\n");
+            }
             if !is_gator && !args.quiet {
                 out.push_str(&report::totals(&results, report));
             }
@@ -203,15 +209,17 @@ fn enough(args: &VerifyArgs, parts: machine::Parts<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The suites of the arguments, and the folders with tests of kat.
+/// The suites of the arguments, and the folders with tests of kat. `unread` takes the findings about suites that cannot be
+/// read; gator has none, and ends with the first.
 fn listed(
     args: &VerifyArgs,
-    is_gator: bool,
+    mut unread: Option<&mut Vec<Diagnostic>>,
     io: &Io<'_>,
 ) -> Result<(Vec<FoundSuite>, Vec<kat::Folder>), Failure> {
     let (mut suites, mut folders) = (Vec::new(), Vec::new());
+    let is_gator = unread.is_none();
     let exclude = Exclude::new(&args.exclude).map_err(|it| Failure::error(it.to_string()))?;
-    for path in &args.paths {
+    for path in &expanded(args, is_gator, &exclude)? {
         let (path, recursive) = match path.strip_suffix("/...") {
             Some(folder) => (folder, true),
             None => (path.as_str(), false),
@@ -224,11 +232,28 @@ fn listed(
             Failure::error(format!("listing test files: {shown}"))
         };
         let is_excluded = |path: &str| exclude.excludes(Path::new(path));
-        let found = find::read_suites_but(target, path, recursive, &is_excluded);
+        let found =
+            find::read_suites_but(target, path, recursive, &is_excluded, unread.as_deref_mut());
         suites.extend(found.map_err(listing)?);
         folders.extend(kat::find(target, path, recursive).map_err(listing)?);
     }
     Ok((suites, folders))
+}
+
+/// The paths of the arguments. Patterns stand for the suites that match them, unless gator is called.
+fn expanded(args: &VerifyArgs, is_gator: bool, exclude: &Exclude) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    for path in &args.paths {
+        let is_recursive = path.ends_with("/...");
+        if is_gator || is_recursive || !path.contains(['*', '?', '[']) {
+            found.push(path.clone());
+            continue;
+        }
+        let files = paths::expanded(&[path.into()], exclude);
+        let files = files.map_err(|error| Failure::error(error.to_string()))?;
+        found.extend(files.iter().map(|file| file.to_string_lossy().into_owned()));
+    }
+    Ok(found)
 }
 
 /// Runs the tests.
@@ -245,7 +270,12 @@ fn results(
         for suite in suites {
             if is_failed(&results) {
                 let path = suite.input_path.clone();
-                results.push(SuiteResult { path, skipped: true, ..SuiteResult::default() });
+                results.push(SuiteResult {
+                    path,
+                    skipped: true,
+                    stopped: true,
+                    ..Default::default()
+                });
             } else {
                 let one = std::slice::from_ref(suite);
                 results.extend(runner::run(one, filter, settings, args.trace, collected));
@@ -254,8 +284,16 @@ fn results(
     } else {
         results.extend(runner::run(suites, filter, settings, args.trace, collected));
     }
-    if !(args.fail_fast && is_failed(&results)) {
-        results.extend(folders.iter().map(|folder| kat::run(folder, filter, collected)));
+    for folder in folders {
+        results.push(match args.fail_fast && is_failed(&results) {
+            true => SuiteResult {
+                path: folder.shown.clone(),
+                skipped: true,
+                stopped: true,
+                ..SuiteResult::default()
+            },
+            false => kat::run(folder, filter, collected),
+        });
     }
     results
 }
@@ -279,12 +317,21 @@ fn inside(io: &Io<'_>) -> String {
 /// Paths in messages as the user knows them: relative to the folder of the run.
 fn relative(mut result: SuiteResult, io: &Io<'_>) -> SuiteResult {
     let inside = inside(io);
-    if inside == "/" {
-        return result;
-    }
+    // gator leaves out the first slash of paths.
+    let folder = clean(&io.path(&result.path).to_string_lossy());
+    let folder = folder.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let without = folder.trim_start_matches('/').to_owned();
     let shorten = |error: &mut Option<String>| {
-        if let Some(error) = error {
-            *error = error.replace(&inside, "");
+        let Some(error) = error else { return };
+        *error = match inside.as_str() {
+            "/" => std::mem::take(error),
+            inside => error.replace(inside, ""),
+        };
+        for before in [" ", "\""] {
+            let (wrong, right) = (format!("{before}{without}/"), format!("{before}{folder}/"));
+            if !without.is_empty() {
+                *error = error.replace(&wrong, &right);
+            }
         }
     };
     for test in &mut result.tests {

@@ -38,7 +38,7 @@ mod store;
 mod system;
 mod types;
 
-pub use modgate_review::{notes, place, references, run};
+pub use modgate_review::{findings, notes, place, references, run};
 
 pub use self::{
     blocking::{Permit, may_block},

@@ -176,6 +176,8 @@ impl PolicyStore {
         if changed {
             self.apply(&sources, &mut findings);
         }
+        findings.retain(|finding| !manifest::is_allowed(finding));
+        sorted::told_once(&mut findings);
         Refresh { changed, findings, compiled: std::mem::take(&mut self.compiled) }
     }
 

@@ -1,7 +1,7 @@
 //! Findings about objects and policies, for reports.
 
 use modgate_engine::{
-    Decision, PolicySource, Snapshot, admissionpolicy::ValidationAction, constraint,
+    Code, Decision, PolicySource, Snapshot, admissionpolicy::ValidationAction, constraint,
     guidance::Guidance,
 };
 use modgate_report::{Finding, Level, Object, Passed, Report, Rule};
@@ -13,13 +13,28 @@ use crate::{place, subject::Subject};
 const AUDIT: &str = "audit";
 /// The annotation with the title of a policy, as Gatekeeper's library has it.
 const TITLE: &str = "metadata.gatekeeper.sh/title";
+/// The description of findings without a code.
+const UNREADABLE: &str = "A policy, a suite or an object that cannot be read or does not load.";
 /// The annotation with its description.
 const DESCRIPTION: &str = "description";
+
+/// Adds a finding about a policy or a file, with a rule that explains its code.
+pub fn diagnostic_of(report: &mut Report, diagnostic: &Diagnostic) {
+    report.diagnostic(diagnostic);
+    let Some(rule) = report.findings.last().and_then(|it| report.rules.get_mut(it.rule)) else {
+        return;
+    };
+    if rule.description.is_empty() {
+        let known = Code::ALL.iter().find(|code| code.as_str() == rule.id);
+        let text = known.map_or(UNREADABLE, |code| code.explanation());
+        text.trim().clone_into(&mut rule.description);
+    }
+}
 
 /// A report of this version, with what was printed about policies and files.
 pub fn report(heard: &[Diagnostic]) -> Report {
     let mut report = Report::new(env!("CARGO_PKG_VERSION"));
-    heard.iter().for_each(|diagnostic| report.diagnostic(diagnostic));
+    heard.iter().for_each(|diagnostic| diagnostic_of(&mut report, diagnostic));
     report
 }
 

@@ -8,10 +8,10 @@ pub use self::scalar::offset_within;
 
 use std::{borrow::Cow, path::Path, sync::Arc};
 
-use modgate_engine::{PolicySource, Position, Problem};
+use modgate_engine::{Code, PolicySource, Position, Problem, lint};
 use modgate_value::{
     Str, Value,
-    diag::{Diagnostic, LineIndex, Source, Span},
+    diag::{Diagnostic, LineIndex, Severity, Source, Span},
     yaml,
 };
 
@@ -96,20 +96,48 @@ pub fn parse(source: &Source) -> (Vec<Manifest>, Vec<Diagnostic>) {
     for document in yaml::manifest(&source.text) {
         match document {
             Ok(document) => collect(document, source, &mut manifests, &mut findings),
-            Err(error) => {
-                let offset = error.position.map_or(0, |position| position.offset);
-                let quote = advice::unclosed_quote(&error, &source.text);
-                let span = line_span(&source.text, quote.unwrap_or(offset));
-                let mut found = Diagnostic::error(advice::message(&error)).at(source.clone(), span);
-                found.help = match quote {
-                    Some(_) => Some("the quote that opens this text is not closed".to_owned()),
-                    None => advice::help(&error, &source.text),
-                };
-                findings.push(found);
-            }
+            Err(error) => findings.push(not_yaml(&error, source)),
         }
     }
+    for (offset, message, help) in lint::idle_comments(&source.text) {
+        let found = Diagnostic::warning(message).code(Code::AllowAnnotation.as_str()).help(help);
+        findings.push(found.at(source.clone(), line_span(&source.text, offset)));
+    }
     (manifests, findings)
+}
+
+/// Whether a comment in its file allows a warning.
+pub fn is_allowed(finding: &Diagnostic) -> bool {
+    let Diagnostic { severity, code, source, span, .. } = finding;
+    let place = code.zip(source.as_ref()).filter(|_| *severity == Severity::Warning);
+    place.is_some_and(|(code, source)| lint::allowed_at(&source.text, span.start, code))
+}
+
+/// The finding about a text that is no YAML.
+pub fn not_yaml(error: &yaml::Error, source: &Source) -> Diagnostic {
+    let offset = error.position.map_or(0, |position| position.offset);
+    let quote = advice::unclosed_quote(error, &source.text);
+    let span = line_span(&source.text, quote.unwrap_or(offset));
+    let mut found = Diagnostic::error(advice::message(error)).at(source.clone(), span);
+    found.help = match quote {
+        Some(_) => Some("the quote that opens this text is not closed".to_owned()),
+        None => advice::help(error, &source.text),
+    };
+    found
+}
+
+/// The findings about members that a document has more than once.
+pub fn repeated<'p>(
+    positions: &'p yaml::Positions,
+    source: &'p Source,
+) -> impl Iterator<Item = Diagnostic> + 'p {
+    positions.repeated().into_iter().map(|(name, first, last)| {
+        let span = line_span(&source.text, last.offset);
+        Diagnostic::warning(format!("`{name}` is there twice; only the last counts"))
+            .code(Code::DuplicateKey.as_str())
+            .at(source.clone(), span)
+            .help(format!("the first is on line {}", first.line))
+    })
 }
 
 fn collect(

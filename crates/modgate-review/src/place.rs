@@ -1,5 +1,7 @@
 //! The place of a finding in a file: the object, or the field at fault.
 
+use std::{borrow::Cow, collections::BTreeSet};
+
 use modgate_report::{Place, generated_from};
 use modgate_value::{Value, diag::Source, yaml};
 
@@ -9,6 +11,8 @@ use crate::manifest::Manifest;
 const MAX_SEARCHED: usize = 4096;
 /// The texts of a violation's details that are searched.
 const MAX_TEXTS: usize = 64;
+/// The members of an object that are compared with a message.
+const MAX_MEMBERS: usize = 2_000;
 /// The fields of `spec` that hold Pods, by the kind of workload.
 const POD_SPECS: [&[&str]; 3] = [
     &["spec"],
@@ -31,7 +35,7 @@ pub fn of_object(manifest: &Manifest, source: &Source) -> Place {
 
 /// The place of the field that a violation names, and its path, such as
 /// `spec.replicas`. If neither message nor details name a field that the object has, the place is
-/// the object's and the path is empty.
+/// that of the object's name and the path is empty.
 pub fn of_violation(
     manifest: &Manifest,
     source: &Source,
@@ -40,7 +44,11 @@ pub fn of_violation(
 ) -> (Place, String) {
     let place = of_object(manifest, source);
     let Some(pointer) = field(&manifest.object, message, details) else {
-        return (place, String::new());
+        let named = manifest.positions.key("/metadata/name").filter(|_| place.line > 0);
+        return match named {
+            Some(position) => (of_line(&place.file, source, position), String::new()),
+            None => (place, String::new()),
+        };
     };
     let path = path_of(&pointer);
     // The lines of a generated file are unknown, and the message has the field.
@@ -74,7 +82,66 @@ fn field(object: &Value, message: &str, details: &Value) -> Option<String> {
     let message = message.get(..message.floor_char_boundary(MAX_SEARCHED)).unwrap_or(message);
     let of_message = || words(message).find_map(|word| resolve(object, word.text));
     let named = || item_by_name(object, message);
-    of_details().or_else(of_message).or_else(named).or_else(|| of_metadata(object, message))
+    let mentioned = || mentioned(object, message, named().unwrap_or_default());
+    of_details()
+        .or_else(of_message)
+        .or_else(mentioned)
+        .or_else(named)
+        .or_else(|| of_metadata(object, message))
+}
+
+/// The one member below `within` whose name or value the message has as a word: `hostNetwork`, `nginx:latest`, 8080. Names
+/// and values that could be any word do not count.
+fn mentioned(object: &Value, message: &str, within: String) -> Option<String> {
+    let words: BTreeSet<&str> = words(message).map(|word| word.text).collect();
+    let is_telling = |word: &&str| {
+        let mut letters = word.chars().skip(1);
+        word.len() > 3
+            && letters.any(|it| it.is_uppercase() || it.is_ascii_digit() || ":/".contains(it))
+    };
+    let words: BTreeSet<&str> = words.into_iter().filter(is_telling).collect();
+    if words.is_empty() {
+        return None;
+    }
+    let start = if within.is_empty() { "/spec" } else { within.as_str() };
+    let (mut open, mut visited) = (vec![(start.to_owned(), object.pointer(start)?)], 0);
+    let mut found = BTreeSet::new();
+    while let Some((pointer, value)) = open.pop() {
+        visited += 1;
+        if visited > MAX_MEMBERS {
+            return None;
+        }
+        let below =
+            |name: &str| format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    let is_it = words.contains(name.as_str()) || words.contains(&*scalar(value));
+                    match is_it {
+                        true => {
+                            found.insert(below(name.as_str()));
+                        }
+                        false => open.push((below(name.as_str()), value)),
+                    }
+                }
+            }
+            Value::Array(items) => {
+                open.extend(items.iter().enumerate().map(|(at, it)| (below(&at.to_string()), it)));
+            }
+            _ => {}
+        }
+    }
+    // Of several it is not known which one is at fault.
+    found.pop_first().filter(|_| found.is_empty())
+}
+
+/// A text or a number as messages have it; empty for other values.
+fn scalar(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => text.as_str().into(),
+        Value::Number(number) => number.to_string().into(),
+        _ => "".into(),
+    }
 }
 
 /// The texts of a value, as far as they are searched.
@@ -258,7 +325,17 @@ spec:
         let manifest = manifests.first().expect("an object");
         let none = "{}";
         for (message, details, expected) in [
-            ("too bad", none, "1:1-0:0 "),
+            ("too bad", none, "4:3-4:12 "),
+            (
+                "image nginx:latest is not allowed",
+                none,
+                "13:9-13:28 spec.template.spec.containers[0].image",
+            ),
+            (
+                "container \"nginx\" has nginx:latest",
+                none,
+                "13:9-13:28 spec.template.spec.containers[0].image",
+            ),
             ("spec.replicas must be 3", none, "8:3-8:14 spec.replicas"),
             ("`spec.paused` is missing", none, "7:1-7:6 spec"),
             (
@@ -283,8 +360,8 @@ spec:
                 r#"{"field": "spec.template.spec.containers[0].image"}"#,
                 "13:9-13:28 spec.template.spec.containers[0].image",
             ),
-            ("see nginx.conf, example.com/a.b and $.nosuch.field", none, "1:1-0:0 "),
-            ("log must not", none, "1:1-0:0 "),
+            ("see nginx.conf, example.com/a.b and $.nosuch.field", none, "4:3-4:12 "),
+            ("log must not", none, "4:3-4:12 "),
         ] {
             let details = Value::from_json(details.as_bytes()).expect("JSON");
             let (place, field) = of_violation(manifest, &source, message, &details);

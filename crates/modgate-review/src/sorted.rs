@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use modgate_engine::{
     Code, EngineConfig, PolicyId, Problem, Snapshot,
-    api::{admission::AdmissionReview, meta, modrule::ModRule},
+    api::{admission::AdmissionReview, meta, modrule::ModRule, templates},
     constraint::Inventory,
     lint::{self, Definitions},
 };
@@ -128,6 +128,25 @@ pub fn findings<'p>(
 ) -> impl Iterator<Item = Diagnostic> + 'p {
     let own = problems.iter().filter(|problem| !problem.is_consequence());
     own.map(|problem| manifest::diagnose(problem, sources.get(&problem.origin)))
+}
+
+/// Removes the errors of constraints without a template where a document is not loaded that was meant as one. That
+/// document is the error, then.
+pub fn told_once(findings: &mut Vec<Diagnostic>) {
+    let codes = [Code::UnknownKind.as_str(), Code::UnknownGroup.as_str()];
+    let is_template = |finding: &Diagnostic| {
+        let help = finding.help.as_deref().unwrap_or_default();
+        finding.code.is_some_and(|code| codes.contains(&code))
+            && [templates::KIND, templates::GROUP].iter().any(|name| help.contains(name))
+    };
+    let waits = |finding: &Diagnostic| finding.help.as_deref() == Some(lint::WAITS_FOR_TEMPLATE);
+    if !findings.iter().any(is_template) || !findings.iter().any(waits) {
+        return;
+    }
+    findings.retain(|finding| !waits(finding));
+    findings.iter_mut().filter(|finding| is_template(finding)).for_each(|finding| {
+        finding.severity = Severity::Error;
+    });
 }
 
 /// Who manages which field of an object is of no use to a policy, and often most of its size.

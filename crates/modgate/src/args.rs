@@ -364,6 +364,9 @@ pub(crate) struct SelectArgs {
     /// checked.
     #[arg(short = 'f', long = "filename", value_name = "OBJECT")]
     pub(crate) objects: Vec<PathBuf>,
+    /// Treat warnings about the expression as errors; docs/warnings.md lists them.
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Output format.
     #[arg(short, long, default_value = "text")]
     pub(crate) output: TextOrJson,

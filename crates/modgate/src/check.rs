@@ -10,10 +10,10 @@ use std::{
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Parser, ValueEnum};
 use modgate_gator::verify;
-use modgate_policies::paths;
+use modgate_policies::{manifest, paths};
 use modgate_value::{
     Value,
-    diag::{Diagnostic, Source, Span},
+    diag::{Diagnostic, Severity, Source, Span},
     near, yaml,
 };
 
@@ -66,6 +66,9 @@ pub(crate) struct CheckArgs {
     /// Configuration file [default: modgate.yaml, found upwards]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Treat warnings about policies and suites as errors, whatever the configuration says.
+    #[arg(long)]
+    strict: bool,
     /// Print violations and errors only.
     #[arg(short, long)]
     quiet: bool,
@@ -117,7 +120,11 @@ pub(crate) fn run(args: &CheckArgs, terminal: &Terminal) -> Result<Exit> {
         Some(file) => file.clone(),
         None => found_upwards()?,
     };
-    let Some(config) = Config::read(&file, terminal)? else { return Ok(Exit::BadInput) };
+    let Some(mut config) = Config::read(&file, terminal)? else { return Ok(Exit::BadInput) };
+    if args.strict {
+        config.0.retain(|(name, _)| *name != "strict");
+        config.0.push(("strict", vec!["true".to_owned()]));
+    }
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
         env::set_current_dir(folder)
@@ -180,16 +187,18 @@ impl Config {
     fn parse(source: &Source, folder: &Path) -> (Self, Vec<Diagnostic>) {
         let mut config = Self::default();
         let mut problems = Vec::new();
-        let document = match yaml::documents_strict(&source.text).next() {
+        let document = match yaml::manifest(&source.text).next() {
             Some(Ok(document)) => document,
             Some(Err(error)) => {
-                let offset = error.position.map_or(0, |position| position.offset);
-                let problem = Diagnostic::error(error.message.as_str());
-                problems.push(problem.at(source.clone(), line_at(&source.text, offset)));
+                problems.push(manifest::not_yaml(&error, source));
                 return (config, problems);
             }
             None => return (config, problems),
         };
+        problems.extend(manifest::repeated(&document.positions, source).map(|mut problem| {
+            problem.severity = Severity::Error;
+            problem
+        }));
         let Some(members) = document.value.as_object() else {
             let problem = Diagnostic::error("a configuration is an object");
             problems.push(problem.at(source.clone(), line_at(&source.text, 0)));

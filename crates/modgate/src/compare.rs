@@ -74,6 +74,9 @@ pub(crate) struct CompareArgs {
     /// Differences that make the exit code 1; repeat for more.
     #[arg(long, value_name = "CLASS")]
     fail_on: Vec<FailOn>,
+    /// Treat warnings about policies as errors; docs/warnings.md lists them.
+    #[arg(long)]
+    strict: bool,
     /// Output format.
     #[arg(short, long, default_value = "text")]
     output: CompareOutput,
@@ -215,7 +218,7 @@ fn read_policies(
         PolicyFiles { policies: vec![checkout.path().to_owned()], objects: args.objects.clone() };
     let mut store = PolicyStore::new(files, args.engine.config(&args.namespace));
     let findings = store.refresh().findings;
-    if !inputs::are_good(findings, false, terminal) {
+    if !inputs::are_good(findings, args.strict, terminal) {
         return Ok(None);
     }
     let mut policy_set = PolicySet::clone(store.policies());

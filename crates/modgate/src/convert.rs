@@ -37,6 +37,9 @@ pub(crate) struct ConvertArgs {
     /// Seed of the invented requests.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Treat warnings about policies as errors; docs/warnings.md lists them.
+    #[arg(long)]
+    strict: bool,
     /// Output format.
     #[arg(short, long, default_value = "yaml")]
     output: ObjectsOutput,
@@ -77,10 +80,11 @@ pub(crate) fn run(args: &ConvertArgs, terminal: &Terminal) -> Result<Exit> {
     let read = inputs::manifests(&PathArgs::of(&args.policies), terminal, &mut failed)?;
     // A constraint may be the parameter of a policy.
     let is_read = |id: &PolicyId| args.to == To::Vap || id.group != constraints::GROUP;
-    let is_error =
-        |problem: &Problem| problem.severity == Severity::Error && is_read(&problem.policy);
+    let is_error = |problem: &Problem| {
+        (args.strict || problem.severity == Severity::Error) && is_read(&problem.policy)
+    };
     let errors = inputs::problems(&read, is_error);
-    if !inputs::are_good(errors, false, terminal) || failed {
+    if !inputs::are_good(errors, args.strict, terminal) || failed {
         return Ok(Exit::BadInput);
     }
     let documents: Vec<Value> = read.into_iter().map(|(manifest, _)| manifest.object).collect();

@@ -13,6 +13,7 @@ use modgate_engine::{
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
 };
 use modgate_policies::manifest;
+use modgate_report::Format;
 use modgate_review::{
     decision::document,
     explain::{Shown, explained, is_named, is_satisfied, set_columns},
@@ -29,6 +30,7 @@ use crate::{
     decision::{decide, headline, not_evaluated, note_defaults, reason},
     exit::Exit,
     inputs::{self, Hiding},
+    outputs::print_findings,
     plan, playground,
     terminal::{Terminal, Tone, printable, shorten},
 };
@@ -40,6 +42,9 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
         return playground::print_address(args, terminal);
     }
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
+        if args.output == TextOrJson::Json {
+            print_findings(terminal, Format::Json)?;
+        }
         return Ok(Exit::BadInput);
     };
     let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };

@@ -165,7 +165,7 @@ pub(crate) fn read_policies(
 /// `strict`.
 pub(crate) fn are_good(findings: Vec<Diagnostic>, strict: bool, terminal: &Terminal) -> bool {
     let mut good = true;
-    for mut finding in findings {
+    for mut finding in findings.into_iter().filter(|finding| !manifest::is_allowed(finding)) {
         if strict && finding.severity == Severity::Warning {
             finding.severity = Severity::Error;
         }

@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
-use modgate_report::{Report, write};
-use modgate_review::decision::document;
+use modgate_report::{Format, Report, about_policies, write};
+use modgate_review::{decision::document, findings::report};
 use modgate_value::{Value, yaml};
 
 use crate::{
@@ -109,6 +109,16 @@ impl<F> Write for Sink<F> {
 /// Prints pretty JSON and a line break.
 pub(crate) fn print_json(out: &mut impl Write, value: &Value) -> Result<()> {
     Ok(write!(out, "{}", document(value))?)
+}
+
+/// Prints what a command without results was told of policies and files, as the list that it prints otherwise.
+pub(crate) fn print_findings(terminal: &Terminal, format: Format) -> Result<()> {
+    let findings = about_policies(&report(&terminal.heard())).into();
+    let mut out = io::stdout().lock();
+    match format {
+        Format::Yaml => Ok(write!(out, "{}", yaml::write(&findings))?),
+        _ => print_json(&mut out, &findings),
+    }
 }
 
 /// How objects are printed that a command makes.

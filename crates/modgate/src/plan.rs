@@ -11,6 +11,7 @@ use modgate_engine::{
     explain::{Outcome, RuleTrace},
     mutation::{MutatorOutcome, MutatorTrace, Note, What},
 };
+use modgate_report::Format;
 use modgate_review::{decision::document, subject::Subject};
 use modgate_value::{Value, yaml};
 
@@ -20,6 +21,7 @@ use crate::{
     decision::decide,
     exit::Exit,
     inputs::{self, Hiding},
+    outputs::print_findings,
     terminal::{Terminal, Tone, printable, shorten},
 };
 
@@ -71,6 +73,11 @@ Exit codes:
 pub(crate) fn run(args: &PlanArgs, terminal: &Terminal) -> Result<Exit> {
     let terminal = &terminal.recording(args.quiet);
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
+        match args.output {
+            PlanOutput::Text => {}
+            PlanOutput::Json => print_findings(terminal, Format::Json)?,
+            PlanOutput::Yaml => print_findings(terminal, Format::Yaml)?,
+        }
         return Ok(Exit::BadInput);
     };
     let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
+use modgate_engine::modrule::select_advice;
 use modgate_select::{EvalError, Expr, Item, Key, PatchSelect, Val};
 use modgate_value::{
     Budget, Object, Value,
@@ -16,7 +17,7 @@ use modgate_value::{
 use crate::{
     args::{PathArgs, SelectArgs, TextOrJson},
     exit::Exit,
-    inputs::manifests,
+    inputs::{are_good, manifests},
     outputs::print_json,
     terminal::{Terminal, Tone, printable},
 };
@@ -27,18 +28,22 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
     let expression = match Expr::parse(&args.expression) {
         Ok(expression) => expression,
         Err(error) => {
-            let span = visible(&source, error.span);
+            let (word, help) = select_advice(&args.expression, error.span);
+            let span = word.unwrap_or_else(|| visible(&source, error.span));
             let mut finding = Diagnostic::error(error.detail).at(source, span);
-            finding.help = error.help.map(str::to_owned);
+            finding.help = help.or(error.help.map(str::to_owned));
             terminal.diagnostic(&finding);
             return Ok(Exit::BadInput);
         }
     };
-    for lint in expression.lints() {
-        let mut finding = Diagnostic::warning(format!("{} ({})", lint.message, lint.id))
-            .at(source.clone(), lint.span);
-        finding.help = lint.help;
-        terminal.diagnostic(&finding);
+    let warnings = expression.lints().into_iter().map(|lint| {
+        let warning = Diagnostic::warning(format!("{} ({})", lint.message, lint.id));
+        let mut warning = warning.at(source.clone(), lint.span);
+        warning.help = lint.help;
+        warning
+    });
+    if !are_good(warnings.collect(), args.strict, terminal) {
+        return Ok(Exit::BadInput);
     }
     // A bare path has captured keys; anything else has just a value.
     let select = PatchSelect::parse(&args.expression).ok();

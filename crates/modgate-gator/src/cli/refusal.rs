@@ -27,7 +27,15 @@ pub(super) fn of_clap(
     // `--name <VALUE>` or `--name[=<VALUE>]`.
     let flag = argument.split([' ', '[', '=']).next().unwrap_or_default();
     let text = match error.kind() {
-        ErrorKind::UnknownArgument if flag.starts_with("--") => format!("unknown flag: {flag}"),
+        ErrorKind::UnknownArgument if flag.starts_with("--") => {
+            let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+            let near = near::nearest(flag.trim_start_matches('-'), flags);
+            // gator has no tips for flags.
+            match near.filter(|_| program != "gator") {
+                Some(near) => format!("unknown flag: {flag}; did you mean `--{near}`?"),
+                None => format!("unknown flag: {flag}"),
+            }
+        }
         ErrorKind::UnknownArgument => {
             let letter = flag.trim_start_matches('-');
             let group = words.iter().find(|word| word.starts_with('-') && word.contains(letter));

@@ -17,25 +17,60 @@ use crate::{
     review::{Outcome, Session},
 };
 
+/// Why a case failed, or a test could not be run.
+#[derive(Debug)]
+pub(super) struct Failed {
+    error: String,
+    /// The pointer of the member at fault, below the case or the test; empty for the whole.
+    at: String,
+}
+
+impl Failed {
+    /// The message and the pointer.
+    pub(super) fn parts(failed: Option<Self>) -> (Option<String>, String) {
+        failed.map_or_else(Default::default, |failed| (Some(failed.error), failed.at))
+    }
+}
+
+impl From<String> for Failed {
+    fn from(error: String) -> Self {
+        Self { error, at: String::new() }
+    }
+}
+
+/// Adds the member at fault to an error.
+pub(super) trait At<T> {
+    /// # Errors
+    ///
+    /// The same error.
+    fn at(self, pointer: &str) -> Result<T, Failed>;
+}
+
+impl<T> At<T> for Result<T, String> {
+    fn at(self, pointer: &str) -> Result<T, Failed> {
+        self.map_err(|error| Failed { error, at: pointer.to_owned() })
+    }
+}
+
 /// Runs a case; the error is why it failed.
 pub(super) fn run(
     case: &Case,
     subject: &Subject,
     folder: &str,
     session: &mut Session,
-) -> Result<(), String> {
+) -> Result<(), Failed> {
     if case.object.is_empty() {
-        return Err("invalid Case: must define object".to_owned());
+        return Err(Failed::from("invalid Case: must define object".to_owned()));
     }
     if case.assertions.is_empty() && !subject.changes_objects {
-        return Err("invalid Case: assertions must be non-empty".to_owned());
+        return Err(Failed::from("invalid Case: assertions must be non-empty".to_owned()));
     }
-    let object = one_object(&beside(folder, &case.object))?;
+    let object = one_object(&beside(folder, &case.object)).at("/object")?;
     let with_inventory;
     let policies = if case.inventory.is_empty() {
         &subject.policies
     } else {
-        with_inventory = add_inventory(&subject.policies, case, folder)?;
+        with_inventory = add_inventory(&subject.policies, case, folder).at("/inventory")?;
         &with_inventory
     };
     let (object, namespace, found) = if subject.changes_objects {
@@ -51,9 +86,15 @@ pub(super) fn run(
         return Ok(());
     }
     let inventory = &policies.inventory;
-    let mut messages = review(object, namespace.as_ref(), subject, inventory, session)?;
+    let reviewed = review(object, namespace.as_ref(), subject, inventory, session);
+    let mut messages = reviewed.at("/object")?;
     messages.extend(found);
-    case.assertions.iter().try_for_each(|assertion| check(assertion, &messages))
+    for (index, assertion) in case.assertions.iter().enumerate() {
+        // Without a number, `message` is what is not met.
+        let member = if assertion.violations.is_some() { "violations" } else { "message" };
+        check(assertion, &messages).at(&format!("/assertions/{index}/{member}"))?;
+    }
+    Ok(())
 }
 
 fn add_inventory(policies: &Policies, case: &Case, folder: &str) -> Result<Policies, String> {

@@ -3,7 +3,12 @@
 use std::{fs, path::Path};
 
 use modgate_api::meta::GroupVersionKind;
-use modgate_value::gofmt;
+use modgate_policies::manifest;
+use modgate_value::{
+    DecodeError,
+    diag::{Diagnostic, Severity, Source, Span},
+    gofmt, yaml,
+};
 
 use super::{
     files::{first, read},
@@ -35,15 +40,17 @@ pub fn read_suites(
     original: &str,
     recursive: bool,
 ) -> Result<Vec<FoundSuite>, String> {
-    read_suites_but(target, original, recursive, &|_| false)
+    read_suites_but(target, original, recursive, &|_| false, None)
 }
 
-/// As [`read_suites`], without the files that `is_excluded` names by their path in results.
+/// As [`read_suites`], without the files that `is_excluded` names by their path in results. With `findings`, suites that
+/// cannot be read are among these, and the others are still returned.
 pub(super) fn read_suites_but(
     target: &str,
     original: &str,
     recursive: bool,
     is_excluded: &dyn Fn(&str) -> bool,
+    mut findings: Option<&mut Vec<Diagnostic>>,
 ) -> Result<Vec<FoundSuite>, String> {
     if target.is_empty() && original.is_empty() {
         return Err("target not specified".to_owned());
@@ -84,11 +91,57 @@ pub(super) fn read_suites_but(
         if is_excluded(&input_path) {
             continue;
         }
-        if let Some(suite) = read_suite(&file)? {
+        let suite = match &mut findings {
+            None => read_suite(&file)?,
+            Some(findings) => placed(&file, &input_path).unwrap_or_else(|finding| {
+                findings.push(*finding);
+                None
+            }),
+        };
+        if let Some(suite) = suite {
             suites.push(FoundSuite { absolute_path: file, input_path, suite });
         }
     }
     Ok(suites)
+}
+
+/// As [`read_suite`], with an error that has a place.
+fn placed(path: &str, shown: &str) -> Result<Option<Suite>, Box<Diagnostic>> {
+    let text = read(path).map_err(|error| Box::new(Diagnostic::error(error)))?;
+    let source = Source::new(shown, text);
+    let document = match yaml::documents_v3(&source.text).next() {
+        None => return Ok(None),
+        Some(Ok(document)) => document,
+        Some(Err(error)) => return Err(unreadable(&error, &source).into()),
+    };
+    let kind = GroupVersionKind::of_object(&document.value);
+    if kind.group != GROUP || kind.kind != KIND {
+        return Ok(None);
+    }
+    Suite::from_value(&document.value).map(Some).map_err(|DecodeError { path, message }| {
+        let pointer: String = path
+            .split(['.', '['])
+            .filter(|part| !part.is_empty())
+            .map(|part| format!("/{}", part.trim_end_matches(']')))
+            .collect();
+        let offset = document.positions.nearest_key(&pointer).offset;
+        let rest = source.text.get(offset..).unwrap_or_default();
+        let length = rest.lines().next().map_or(0, str::len);
+        let message = if path.is_empty() { message } else { format!("{path}: {message}") };
+        Diagnostic::error(message).at(source.clone(), Span::new(offset, offset + length)).into()
+    })
+}
+
+/// Why a suite cannot be read. One that has a member twice is YAML, as other files are read.
+fn unreadable(error: &yaml::Error, source: &Source) -> Diagnostic {
+    if let Some(Ok(document)) = yaml::manifest(&source.text).next()
+        && let Some(mut repeated) = manifest::repeated(&document.positions, source).next()
+    {
+        repeated.severity = Severity::Error;
+        repeated.message = repeated.message.replace("; only the last counts", "");
+        return repeated;
+    }
+    manifest::not_yaml(error, source)
 }
 
 /// The suite in a file, if it holds one.

@@ -54,7 +54,7 @@ pub(super) struct Folder {
     /// Absolute, without the leading slash.
     path: String,
     /// The path in results.
-    shown: String,
+    pub(super) shown: String,
     /// The files of its tests: by test, then by role.
     tests: BTreeMap<String, BTreeMap<&'static str, String>>,
 }
@@ -167,7 +167,7 @@ pub(super) fn run(folder: &Folder, filter: &Filter, collected: Option<&Collected
     }
     test.runtime = start.elapsed();
     let runtime = test.runtime;
-    SuiteResult { path: folder.shown.clone(), skipped: false, runtime, tests: vec![test] }
+    SuiteResult { path: folder.shown.clone(), runtime, tests: vec![test], ..Default::default() }
 }
 
 /// Whether the tests of a folder notice that its policy is another one. With `runs` off it only finds

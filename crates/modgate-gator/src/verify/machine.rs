@@ -72,7 +72,7 @@ pub(super) fn html(suites: &[SuiteResult], parts: Parts<'_>) -> String {
 fn suite(result: &SuiteResult) -> Node {
     Node::map([
         ("path", Node::text(result.path.as_str())),
-        ("passed", Node::Value((!result.is_failure()).into())),
+        ("passed", Node::Value((!result.is_failure() && !result.stopped).into())),
         ("skipped", Node::Value(result.skipped.into())),
         ("seconds", seconds(result.runtime)),
         ("tests", Node::List(result.tests.iter().map(test).collect())),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use modgate_api::meta;
 use modgate_engine::{Code, EngineConfig};
 use modgate_policies::{check, manifest};
 use modgate_report::Place;
@@ -17,6 +18,9 @@ use super::{
     suite::Test,
 };
 use crate::policies::Settings;
+
+/// The versions of suites.
+const VERSIONS: [&str; 1] = ["v1alpha1"];
 
 const SUITE: [&str; 6] = ["apiVersion", "kind", "metadata", "skip", "status", "tests"];
 const TEST: [&str; 10] = [
@@ -62,6 +66,8 @@ fn of_suite(suite: &FoundSuite) -> Vec<Diagnostic> {
     let Some(Ok(document)) = yaml::documents(&text).next() else { return found };
     let source = Source::new(suite.input_path.as_str(), text.as_str());
     found.extend(unknown(&document.value, "", &SUITE, &document, &source));
+    found.extend(manifest::repeated(&document.positions, &source));
+    found.extend(version(&document, &source));
     found.extend(without_cases(&document, &source));
     let mut check = |value: &Value, pointer: &str, known: &[&str]| {
         found.extend(unknown(value, pointer, known, &document, &source));
@@ -76,6 +82,21 @@ fn of_suite(suite: &FoundSuite) -> Vec<Diagnostic> {
         }
     }
     found
+}
+
+/// A version that suites do not have.
+fn version(document: &yaml::Document, source: &Source) -> Option<Diagnostic> {
+    let api_version = document.value.get("apiVersion").and_then(Value::as_str)?;
+    let (group, version) = meta::split_api_version(api_version);
+    if VERSIONS.contains(&version) {
+        return None;
+    }
+    let offset = document.positions.nearest("/apiVersion").offset;
+    let found = Diagnostic::warning(format!("`{group}` has no version `{version}`"))
+        .code(Code::UnknownVersion.as_str())
+        .at(source.clone(), Span::new(offset, offset + api_version.len()))
+        .help(near::did_you_mean_or(version, &VERSIONS, "the versions are"));
+    Some(found)
 }
 
 /// The members of a value that it cannot have.
@@ -154,9 +175,9 @@ pub(super) fn policies(
                 continue;
             }
             let (mut manifests, mut sources) = (Vec::new(), Vec::new());
-            for file in &files {
-                // A file that cannot be read fails the test that names it.
-                let Ok(text) = read(file) else { continue };
+            // A file that cannot be read fails the test that names it, and others may need what is in it.
+            let texts: Result<Vec<String>, String> = files.iter().map(|file| read(file)).collect();
+            for (file, text) in files.iter().zip(texts.unwrap_or_default()) {
                 let source = Source::new(shown(file), text);
                 let (read, findings) = manifest::parse(&source);
                 manifests.extend(read);
@@ -184,12 +205,22 @@ impl Places {
         Self(suites.iter().filter_map(positions).collect())
     }
 
-    /// The place of a case, or of a test, by their numbers.
-    pub(super) fn of_case(&self, suite: &str, test: usize, case: Option<usize>) -> Option<Place> {
+    /// The place of a case, or of a test, by their numbers, or of the member in it at a pointer.
+    pub(super) fn of_case(
+        &self,
+        suite: &str,
+        (test, case): (usize, Option<usize>),
+        member: &str,
+    ) -> Option<Place> {
         let positions = self.0.get(suite)?;
-        let place = match case {
-            Some(case) => positions.nearest(&format!("/tests/{test}/cases/{case}")),
-            None => positions.nearest(&format!("/tests/{test}")),
+        let whole = match case {
+            Some(case) => format!("/tests/{test}/cases/{case}"),
+            None => format!("/tests/{test}"),
+        };
+        let pointer = format!("{whole}{member}");
+        let place = match member.is_empty() {
+            true => positions.nearest(&whole),
+            false => positions.nearest_key(&pointer),
         };
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Some(Place::at(suite, number(place.line), number(place.column)))

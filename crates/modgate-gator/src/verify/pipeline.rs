@@ -20,7 +20,7 @@ use modgate_policies::references::References;
 use modgate_value::{Budget, Object, Str, Value, gofmt, regex::GoRegex};
 
 use super::{
-    case::checked_request,
+    case::{At as _, Failed, checked_request},
     files::{Files, beside, one_object},
     suite::{Case, Test},
 };
@@ -113,13 +113,14 @@ pub(super) fn run(
     case: &Case,
     folder: &str,
     session: &mut Session,
-) -> Result<Option<Changed>, String> {
+) -> Result<Option<Changed>, Failed> {
     let says_something = case.expected.is_some()
         || case.patch.is_some()
         || case.rejected.is_some()
         || !case.assertions.is_empty();
     if !says_something {
-        return Err("invalid Case: must define expected, patch, rejected or assertions".into());
+        let error = "invalid Case: must define expected, patch, rejected or assertions";
+        return Err(Failed::from(error.to_owned()));
     }
     let given = Given::of(document, case, folder, session)?;
     let rejected = case.rejected.as_deref().map(|text| {
@@ -127,41 +128,44 @@ pub(super) fn run(
             .map_err(|error| format!("rejected is an invalid regular expression: {error}"))?;
         Ok::<_, String>((text, pattern))
     });
-    let rejected = rejected.transpose()?;
+    let rejected = rejected.transpose().at("/rejected")?;
     session.keeps_changes = session.observes;
     let applied = apply(snapshot, &given.object, &given, session);
     session.keeps_changes = false;
     let result = match (applied, rejected) {
         (Err(refused), Some((_, pattern))) if pattern.is_match(&refused) => return Ok(None),
         (Err(refused), Some((text, _))) => {
-            return Err(format!(
+            let error = format!(
                 "unexpected rejection: got {} but want one containing {}",
                 gofmt::quote(&refused),
                 gofmt::quote(text)
-            ));
+            );
+            return Err(error).at("/rejected");
         }
         (Err(refused), None) => {
-            return Err(format!("unexpected rejection: got {}", gofmt::quote(&refused)));
+            let error = format!("unexpected rejection: got {}", gofmt::quote(&refused));
+            return Err(error).at("/object");
         }
         (Ok(_), Some((text, _))) => {
-            return Err(format!("missing rejection: want one containing {}", gofmt::quote(text)));
+            let error = format!("missing rejection: want one containing {}", gofmt::quote(text));
+            return Err(error).at("/rejected");
         }
         (Ok(result), None) => result,
     };
     if let Some(expected) = &case.expected {
-        check_object(expected, &result, folder)?;
+        check_object(expected, &result, folder).at("/expected")?;
     }
     if let Some(patch) = &case.patch {
-        check_patch(patch, &given.object, &result)?;
+        check_patch(patch, &given.object, &result).at("/patch")?;
     }
     if case.idempotent.unwrap_or(true) {
         let again = apply(snapshot, &result, &given, session)
             .map_err(|refused| format!("not idempotent: a second pass is refused: {refused}"))?;
         if again != result {
-            return Err(format!(
+            return Err(Failed::from(format!(
                 "not idempotent: a second pass changes the object by {}",
                 shown(&diff_exact(&result, &again))
-            ));
+            )));
         }
     }
     let object = given.with_object(result);

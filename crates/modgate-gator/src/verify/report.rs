@@ -11,6 +11,8 @@ pub struct SuiteResult {
     pub path: String,
     /// Whether it was not run.
     pub skipped: bool,
+    /// Whether that is because another suite failed before.
+    pub stopped: bool,
     /// How long its tests took, one after another.
     pub runtime: Duration,
     /// Its tests.
@@ -24,6 +26,8 @@ pub struct TestResult {
     pub name: String,
     /// Why it could not be run at all.
     pub error: Option<String>,
+    /// The pointer of the member at fault, below the test; empty for the test itself.
+    pub at: String,
     /// Whether it was not run.
     pub skipped: bool,
     /// How long it took.
@@ -39,6 +43,8 @@ pub struct CaseResult {
     pub name: String,
     /// Why it failed.
     pub error: Option<String>,
+    /// The pointer of the member at fault, below the case; empty for the case itself.
+    pub at: String,
     /// Whether it was not run.
     pub skipped: bool,
     /// How long it took.
@@ -64,31 +70,31 @@ impl TestResult {
 }
 
 /// The failed cases of suites, and the tests that could not be run. `places` has the place of a test
-/// of a suite, or of a case of it.
+/// of a suite, or of a case of it, and of the member in it at a pointer.
 pub(super) fn findings(
     report: &mut Report,
     results: &[SuiteResult],
-    place: impl Fn(&str, usize, Option<usize>) -> Option<Place>,
+    place: impl Fn(&str, (usize, Option<usize>), &str) -> Option<Place>,
 ) {
     for suite in results {
         for (index, test) in suite.tests.iter().enumerate() {
             let id = format!("{}: {}", suite.path, test.name);
             let rule = report.rule(Rule::new(id, RuleKind::Test));
-            let mut fail = |name: &str, error: &str, case: Option<usize>| {
+            let mut fail = |name: &str, error: &str, (case, at): (Option<usize>, &str)| {
                 let message = match name {
                     "" => error.to_owned(),
                     name => format!("{name}: {error}"),
                 };
                 let mut finding = Finding::new(rule, Level::Error, message);
-                finding.place = place(&suite.path, index, case);
+                finding.place = place(&suite.path, (index, case), at);
                 report.findings.push(finding);
             };
             if let Some(error) = &test.error {
-                fail("", error, None);
+                fail("", error, (None, &test.at));
             }
             for (number, case) in test.cases.iter().enumerate() {
                 if let Some(error) = &case.error {
-                    fail(&case.name, error, Some(number));
+                    fail(&case.name, error, (Some(number), &case.at));
                 }
             }
             let passed = test.cases.iter().filter(|case| case.error.is_none() && !case.skipped);
@@ -119,12 +125,15 @@ pub(super) fn totals(suites: &[SuiteResult], report: &Report) -> String {
             }
         }
     }
-    let plural = if suites.len() == 1 { "" } else { "s" };
-    let count = suites.len();
-    let _ = writeln!(
-        out,
-        "{passed} passed, {failed} failed, {skipped} skipped in {count} suite{plural}"
-    );
+    let stopped = suites.iter().filter(|suite| suite.stopped).count();
+    let count = suites.len() - stopped;
+    let plural = if count == 1 { "" } else { "s" };
+    let _ =
+        write!(out, "{passed} passed, {failed} failed, {skipped} skipped in {count} suite{plural}");
+    let _ = match stopped {
+        0 => writeln!(out),
+        _ => writeln!(out, "; {stopped} not run, because of --fail-fast"),
+    };
     out
 }
 
@@ -135,7 +144,11 @@ pub fn text(suites: &[SuiteResult], verbose: bool) -> String {
         for test in &suite.tests {
             out.test(test);
         }
-        let verdict = if suite.is_failure() { "FAIL" } else { "ok" };
+        let verdict = match suite.is_failure() {
+            true => "FAIL",
+            false if suite.stopped => "not run",
+            false => "ok",
+        };
         out.line(format_args!("{verdict}\t{}\t{}", suite.path, seconds(suite.runtime)));
     }
     let failed = suites.iter().any(SuiteResult::is_failure);
@@ -165,7 +178,7 @@ impl Printer {
     }
 
     fn test(&mut self, test: &TestResult) {
-        let TestResult { name, error, skipped, runtime, cases } = test;
+        let TestResult { name, error, skipped, runtime, cases, .. } = test;
         if *skipped {
             return self.detail(format_args!("=== SKIP  {name}"));
         }
@@ -185,7 +198,7 @@ impl Printer {
     }
 
     fn case(&mut self, case: &CaseResult) {
-        let CaseResult { name, error, skipped, runtime, trace, print } = case;
+        let CaseResult { name, error, skipped, runtime, trace, print, .. } = case;
         if *skipped {
             return self.detail(format_args!("    === SKIP  {name}"));
         }

@@ -10,7 +10,7 @@ use modgate_policies::references::References;
 use modgate_value::{Value, gofmt};
 
 use super::{
-    case,
+    case::{self, At as _, Failed},
     coverage::Collected,
     files::{Files, Replaced, beside, objects, read},
     filter::Filter,
@@ -80,6 +80,7 @@ pub(super) fn run(
             SuiteResult {
                 path: suite.input_path.clone(),
                 skipped: suite.suite.skip,
+                stopped: false,
                 runtime: tests.iter().map(|test| test.runtime).sum(),
                 tests,
             }
@@ -140,7 +141,7 @@ impl Runner<'_> {
             return TestResult { name, skipped: true, ..TestResult::default() };
         }
         let start = Instant::now();
-        let (cases, error) = match self.subject(test) {
+        let (cases, failed) = match self.subject(test) {
             Ok(Some(subject)) => {
                 session.objects = Some(Arc::clone(&subject.objects));
                 let cases = self.cases(test, &subject, session);
@@ -150,9 +151,10 @@ impl Runner<'_> {
                 (cases, None)
             }
             Ok(None) => (Vec::new(), None),
-            Err(error) => (Vec::new(), Some(error)),
+            Err(failed) => (Vec::new(), Some(failed)),
         };
-        TestResult { name, error, skipped: false, runtime: start.elapsed(), cases }
+        let (error, at) = Failed::parts(failed);
+        TestResult { name, error, at, skipped: false, runtime: start.elapsed(), cases }
     }
 
     fn cases(&self, test: &Test, subject: &Subject, session: &mut Session) -> Vec<CaseResult> {
@@ -165,9 +167,11 @@ impl Runner<'_> {
                 }
                 let start = Instant::now();
                 let ran = case::run(case, subject, self.folder, session);
+                let (error, at) = Failed::parts(ran.err());
                 CaseResult {
                     name,
-                    error: ran.err(),
+                    error,
+                    at,
                     skipped: false,
                     runtime: start.elapsed(),
                     trace: session.take_traced(),
@@ -210,36 +214,37 @@ impl Runner<'_> {
     }
 
     /// Loads the policies of a test; `None` if its constraint was refused as expected.
-    fn subject(&self, test: &Test) -> Result<Option<Subject>, String> {
+    fn subject(&self, test: &Test) -> Result<Option<Subject>, Failed> {
         let mut policies = Policies::default();
         let is_complete = !test.template.is_empty() || !test.constraint.is_empty();
         // All other policies can be tested without a constraint.
         if is_complete || !test.changes_objects() {
             if test.template.is_empty() {
-                return Err("invalid Suite: missing template".to_owned());
+                return Err(Failed::from("invalid Suite: missing template".to_owned()));
             }
             match self.files.template(&beside(self.folder, &test.template)) {
                 Ok(template) => policies.add_template(template),
                 Err(error) if test.invalid => {
-                    return invalid(Err(Refused::Unread(error))).map(|()| None);
+                    return invalid(Err(Refused::Unread(error))).map(|()| None).at("/template");
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error).at("/template"),
             }
             if test.constraint.is_empty() {
-                return Err("invalid Suite: missing constraint".to_owned());
+                return Err(Failed::from("invalid Suite: missing constraint".to_owned()));
             }
             let added = self.add_constraint(&mut policies, &test.constraint);
             if test.invalid {
-                return invalid(added).map(|()| None);
+                return invalid(added).map(|()| None).at("/constraint");
             }
-            added.map_err(|refused| match refused {
+            let added = added.map_err(|refused| match refused {
                 Refused::Unread(error) => error,
                 Refused::Constraint(error) => error.to_string(),
-            })?;
+            });
+            added.at("/constraint")?;
         }
         let expansion = match test.expansion.as_str() {
             "" => ExpansionSystem::default(),
-            file => self.expansion(file)?,
+            file => self.expansion(file).at("/expansion")?,
         };
         let pipeline::Loaded { mutators, snapshot, objects } =
             pipeline::load(test, self.folder, self.files)?;

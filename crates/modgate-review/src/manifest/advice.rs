@@ -37,6 +37,7 @@ pub(super) fn help(error: &yaml::Error, text: &str) -> Option<String> {
         "this looks like a template of Helm: review what `helm template` prints"
     } else if message.contains("cannot start any token")
         && (after.starts_with('\t') || line.contains('\t'))
+        || message.contains("found a tab character")
     {
         "YAML takes no tab for indentation; use spaces"
     } else if message.contains("unexpected end of stream") {

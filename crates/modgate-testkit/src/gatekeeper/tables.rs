@@ -205,6 +205,7 @@ fn suite_result(value: &Value) -> Result<SuiteResult> {
     let result = SuiteResult {
         path: members.text("path")?.to_owned(),
         skipped: members.flag("skipped")?,
+        stopped: false,
         runtime: runtime(&members)?,
         tests: members.list("tests")?.iter().map(test_result).collect::<Result<_>>()?,
     };
@@ -217,6 +218,7 @@ fn test_result(value: &Value) -> Result<TestResult> {
     let result = TestResult {
         name: members.text("name")?.to_owned(),
         error: nullable(&members, "error")?,
+        at: String::new(),
         skipped: members.flag("skipped")?,
         runtime: runtime(&members)?,
         cases: members.list("cases")?.iter().map(case_result).collect::<Result<_>>()?,
@@ -230,6 +232,7 @@ fn case_result(value: &Value) -> Result<CaseResult> {
     let result = CaseResult {
         name: members.text("name")?.to_owned(),
         error: nullable(&members, "error")?,
+        at: String::new(),
         skipped: members.flag("skipped")?,
         runtime: runtime(&members)?,
         trace: nullable(&members, "trace")?,

@@ -246,6 +246,18 @@ impl GatekeeperArgs {
                 notes.push(format!("{flag} is empty, so {effect}"));
             }
         }
+        for (flag, names) in [
+            ("--exempt-namespace", &self.exempt_namespace),
+            ("--exempt-namespace-prefix", &self.exempt_namespace_prefix),
+            ("--exempt-namespace-suffix", &self.exempt_namespace_suffix),
+            ("--modrule-exempt-namespace", &self.modrule_exempt_namespace),
+        ] {
+            let is_wrong = |name: &&String| name.chars().any(|it| it.is_uppercase() || it == '_');
+            notes.extend(names.iter().filter(is_wrong).map(|name| {
+                let meant = name.to_lowercase().replace('_', "-");
+                format!("{flag}: no namespace can be called `{name}`; did you mean `{meant}`?")
+            }));
+        }
         Ok(notes)
     }
 

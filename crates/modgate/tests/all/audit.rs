@@ -269,10 +269,10 @@ fn sarif() {
         [
             "ModRule/shop/replicas warning objects.yaml 16 Deployment shop/api: would change \
              /spec/replicas",
-            "RequiredLabels/owner error objects.yaml 5 Pod shop/web: add the labels {\"owner\"}",
+            "RequiredLabels/owner error objects.yaml 7 Pod shop/web: add the labels {\"owner\"}",
             "RequiredLabels/owner error objects.yaml 15 Deployment shop/api: [Implied by pods] add \
              the labels {\"owner\"}",
-            "RequiredLabels/team warning objects.yaml 1 Namespace shop: add the labels {\"team\"}",
+            "RequiredLabels/team warning objects.yaml 3 Namespace shop: add the labels {\"team\"}",
         ]
     );
 }
@@ -367,7 +367,7 @@ totals:
   </testsuite>
   <testsuite name="RequiredLabels/team" tests="1" failures="0" errors="0" skipped="1">
     <testcase name="Namespace a" classname="RequiredLabels/team">
-      <skipped message="add the labels {&quot;team&quot;}" type="warn">objects.yaml:1:1&#10;add the labels {&quot;team&quot;}</skipped>
+      <skipped message="add the labels {&quot;team&quot;}" type="warn">objects.yaml:1:46&#10;add the labels {&quot;team&quot;}</skipped>
     </testcase>
   </testsuite>
 </testsuites>

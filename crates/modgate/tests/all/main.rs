@@ -44,3 +44,4 @@ mod secrets;
 mod serve;
 mod served;
 mod shadow;
+mod told;
