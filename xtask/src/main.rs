@@ -8,6 +8,7 @@ mod docs;
 mod layers;
 mod links;
 mod mistakes;
+mod pair;
 mod playground;
 mod site;
 mod supply;
@@ -52,6 +53,8 @@ enum Task {
     Layers(layers::Args),
     /// Build what ships, the same bytes in any folder, with its bill of materials.
     Dist(dist::Args),
+    /// Run two builds of a bench in turn; print the ratio of each pair.
+    Pair(pair::Args),
     /// Build the playground, which the next build of modgate contains; needs Node.
     Playground(playground::Args),
     /// Hold what ships to the licenses and sources of deny.toml, or write its bill of materials.
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Task::Site(args) => site::run(&args),
         Task::Layers(args) => layers::run(&args),
         Task::Dist(args) => dist::run(&args),
+        Task::Pair(args) => pair::run(&args),
         Task::Playground(args) => playground::run(&args),
         Task::Supply(args) => supply::run(&args),
         Task::Test(_)
