@@ -62,6 +62,9 @@ impl<'a> From<RejectContext<'a>> for Data<'a> {
     }
 }
 
+/// Stands for `.#` where digits follow; they and `)` come behind.
+const KEY_PART: &str = "(index .SelectKeyParts ";
+
 /// A patch value text with every `.#N` replaced by `(index .SelectKeyParts N)`, inside and outside
 /// of actions alike (spec `kubemod.md` 4.3, Q-48).
 pub fn preprocess(text: &str) -> std::borrow::Cow<'_, str> {
@@ -77,7 +80,7 @@ pub fn preprocess(text: &str) -> std::borrow::Cow<'_, str> {
         if index.is_empty() {
             out.push_str(".#");
         } else {
-            out.push_str("(index .SelectKeyParts ");
+            out.push_str(KEY_PART);
             out.push_str(index);
             out.push(')');
         }
@@ -87,9 +90,41 @@ pub fn preprocess(text: &str) -> std::borrow::Cow<'_, str> {
     out.into()
 }
 
+/// The byte of a patch value text from which the byte `at` of its [preprocessed](preprocess) form comes.
+pub fn offset_before(text: &str, at: usize) -> usize {
+    let mut rest = text;
+    let (mut before, mut after) = (0, 0);
+    while let Some((in_front, behind)) = rest.split_once(".#") {
+        let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+        let (is, becomes) = (2 + digits, if digits == 0 { 2 } else { KEY_PART.len() + digits + 1 });
+        if at < after + in_front.len() + becomes {
+            // What stands in the call is at the placeholder.
+            return before + (at - after).min(in_front.len());
+        }
+        before += in_front.len() + is;
+        after += in_front.len() + becomes;
+        rest = behind.get(digits..).unwrap_or_default();
+    }
+    (before + (at - after)).min(text.len())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::preprocess;
+    use super::{offset_before, preprocess};
+
+    #[test]
+    fn offsets_before_placeholders_were_replaced() {
+        let text = "{{ if .#0 }}a{{ .#1 }}.#{{ .Target }}";
+        let after = preprocess(text);
+        for part in ["if", "}}a", "}}.#", ".Target"] {
+            let at = after.find(part).expect(part);
+            assert_eq!(Some(offset_before(text, at)), text.find(part), "{part}");
+        }
+        let inside = after.find("SelectKeyParts 1").expect("there");
+        assert_eq!(Some(offset_before(text, inside)), text.find(".#1"));
+        assert_eq!(offset_before(text, after.len()), text.len());
+        assert_eq!(offset_before("", 3), 0);
+    }
 
     #[test]
     fn placeholders_become_index_calls() {

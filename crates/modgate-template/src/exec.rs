@@ -9,6 +9,7 @@ use modgate_value::{Exhausted, Str};
 
 use crate::{
     Data, Env, RenderError,
+    coverage::Counts,
     cx::{Cx, Fault},
     funcs::builtin::truth,
     number::Number,
@@ -28,8 +29,13 @@ const DOLLAR: VarId = 0;
 
 type Result<T, E = RenderError> = std::result::Result<T, E>;
 
-/// Renders the main template.
-pub(crate) fn run<'a>(program: &'a Program, data: Data<'a>, env: &Env<'a>) -> Result<Vec<u8>> {
+/// Renders the main template. `counts` gets what is reached.
+pub(crate) fn run<'a>(
+    program: &'a Program,
+    counts: Option<&'a Counts>,
+    data: Data<'a>,
+    env: &Env<'a>,
+) -> Result<Vec<u8>> {
     let cx = Cx::new(*env, data, &program.regexes);
     let dot = match data {
         Data::Value(value) => Val::of_json(value),
@@ -37,6 +43,7 @@ pub(crate) fn run<'a>(program: &'a Program, data: Data<'a>, env: &Env<'a>) -> Re
     };
     let mut run = Run {
         program,
+        counts,
         name: &program.name,
         cx,
         out: Vec::new(),
@@ -52,6 +59,7 @@ pub(crate) fn run<'a>(program: &'a Program, data: Data<'a>, env: &Env<'a>) -> Re
 
 struct Run<'a> {
     program: &'a Program,
+    counts: Option<&'a Counts>,
     /// Name of the template being run, which need not be the main one.
     name: &'a str,
     cx: Cx<'a>,
@@ -172,6 +180,7 @@ impl<'a> Run<'a> {
                 self.out.extend(text.bytes());
             }
             Node::Action(pipe) => {
+                self.reach(pipe.pos);
                 let value = self.pipeline(dot, pipe)?;
                 if pipe.declared.is_empty() {
                     self.at = At::Pipe(pipe);
@@ -204,10 +213,25 @@ impl<'a> Run<'a> {
         self.lift(result)
     }
 
+    fn reach(&self, at: Pos) {
+        if let Some(counts) = self.counts {
+            counts.reach(at);
+        }
+    }
+
+    /// Whether a branch is taken, counted.
+    fn decided(&self, branch: &Branch, held: bool) -> bool {
+        if let Some(counts) = self.counts {
+            counts.result(branch.pipe.pos, held);
+        }
+        held
+    }
+
     fn if_or_with(&mut self, dot: &Val<'a>, branch: &'a Branch) -> Result<Flow> {
         let mark = self.vars.len();
+        self.reach(branch.pipe.pos);
         let value = self.pipeline(dot, &branch.pipe)?;
-        let flow = if truth(&self.cx, &value) {
+        let flow = if self.decided(branch, truth(&self.cx, &value)) {
             let dot = if branch.kind == BranchKind::With { &value } else { dot };
             self.list(dot, &branch.list)?
         } else if let Some(otherwise) = &branch.otherwise {
@@ -221,6 +245,7 @@ impl<'a> Run<'a> {
 
     fn range(&mut self, dot: &Val<'a>, branch: &'a Branch) -> Result<Flow> {
         let mark = self.vars.len();
+        self.reach(branch.pipe.pos);
         let value = self.pipeline(dot, &branch.pipe)?.pointed();
         let ran = match &value {
             Val::List(list) => self.range_list(branch, list)?,
@@ -240,7 +265,7 @@ impl<'a> Run<'a> {
             },
         };
         let mut flow = Flow::Next;
-        if !ran && let Some(otherwise) = &branch.otherwise {
+        if !self.decided(branch, ran) && let Some(otherwise) = &branch.otherwise {
             flow = self.list(dot, otherwise)?;
         }
         self.vars.truncate(mark);
@@ -324,6 +349,7 @@ impl<'a> Run<'a> {
         pipe: Option<&'a Pipeline>,
     ) -> Result<()> {
         self.at = At::Call(pos, name, pipe);
+        self.reach(pos);
         let Some(tree) = self.program.tree(name) else {
             return self.fail(format!("template {} not defined", quote(name.as_bytes())));
         };

@@ -48,6 +48,7 @@
 //! prints nil lists as empty ones. Keys of curves other than P-256 are not read.
 //! Where Go panics or exhausts memory, here is an error.
 
+mod coverage;
 mod cx;
 mod data;
 mod env;
@@ -69,7 +70,8 @@ mod time;
 mod unicode;
 mod val;
 
-pub use data::{Data, KeyPart, PatchContext, RejectContext, preprocess};
+pub use coverage::Place;
+pub use data::{Data, KeyPart, PatchContext, RejectContext, offset_before, preprocess};
 pub use env::{Env, Host, Isolated, Refused};
 pub use error::{ParseError, RenderError};
 pub use funcs::{Functions, function_names};

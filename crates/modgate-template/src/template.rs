@@ -7,7 +7,9 @@ use modgate_value::regex::Allowance;
 use modgate_value::Str;
 
 use crate::{
-    Data, Env, Functions, ParseError, RenderError, exec,
+    Data, Env, Functions, ParseError, Place, RenderError,
+    coverage::Counts,
+    exec,
     program::Program,
     reads,
     syntax::{self, Tree},
@@ -16,7 +18,11 @@ use crate::{
 
 /// A parsed template: immutable, cheap to clone and to share between threads.
 #[derive(Debug, Clone)]
-pub struct Template(Arc<Program>);
+pub struct Template {
+    program: Arc<Program>,
+    /// What renderings reach, if they are counted.
+    counts: Option<Arc<Counts>>,
+}
 
 impl Template {
     /// Parses `text` with Sprig's functions; `name` appears in error messages.
@@ -64,36 +70,51 @@ impl Template {
         impure.sort_unstable();
         impure.dedup();
         let constant = parsed.trees.get(name).and_then(Tree::constant);
-        Ok(Self(Arc::new(Program {
+        let program = Program {
             name: name.to_owned(),
             text: text.to_owned(),
             trees: parsed.trees,
             constant,
             impure,
             regexes: parsed.regexes,
-        })))
+        };
+        Ok(Self { program: Arc::new(program), counts: None })
+    }
+
+    /// The same template, which counts what its renderings reach ([`places`](Self::places)). Without it, counting
+    /// costs nothing.
+    #[must_use]
+    pub fn observed(self) -> Self {
+        let counts = Some(Arc::new(Counts::of(&self.program)));
+        Self { counts, ..self }
+    }
+
+    /// The places of the text in order, with what renderings reached so far; none unless the template is
+    /// [observed](Self::observed).
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        self.counts.iter().flat_map(|counts| counts.places())
     }
 
     /// The name given at parse time.
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.program.name
     }
 
     /// The output, if the template has no actions and so always renders the same text.
     pub fn as_constant(&self) -> Option<&str> {
-        self.0.constant.as_deref()
+        self.program.constant.as_deref()
     }
 
     /// The functions called anywhere in the template whose result depends on more than the data
     /// (spec `kubemod.md` Q-74): clock, randomness, keys, network. Sorted, without repeats.
     pub fn impure_functions(&self) -> &[&'static str] {
-        &self.0.impure
+        &self.program.impure
     }
 
     /// The paths of fields that the template reads from its data, as far as it names them: `.Target.kind`
     /// as `["Target", "kind"]`.
     pub fn fields_read(&self) -> Vec<Vec<Str>> {
-        reads::of_data(self.name(), &self.0.trees)
+        reads::of_data(self.name(), &self.program.trees)
     }
 
     /// Renders over `data`.
@@ -134,6 +155,6 @@ impl Template {
         data: impl Into<Data<'d>>,
         env: &Env<'_>,
     ) -> Result<Vec<u8>, RenderError> {
-        exec::run(&self.0, data.into(), env)
+        exec::run(&self.program, self.counts.as_deref(), data.into(), env)
     }
 }

@@ -288,7 +288,13 @@ impl CompiledPolicy {
     ///
     /// Everything that is wrong with it.
     pub fn compile(object: &Value) -> Result<Self, PolicyError> {
-        Self::compile_as_is(object, false).and_then(strict)
+        Self::compile_counting(object, false)
+    }
+
+    /// As [`compile`](Self::compile). An `observed` policy counts what evaluations reach
+    /// ([`coverage`](Self::coverage)).
+    pub(crate) fn compile_counting(object: &Value, observed: bool) -> Result<Self, PolicyError> {
+        Self::compile_as_is(object, observed).and_then(strict)
     }
 
     /// As [`compile`](Self::compile), and what is wrong with it does not keep it from being used: an
@@ -350,7 +356,13 @@ impl CompiledMutatingPolicy {
     ///
     /// Everything that is wrong with it.
     pub fn compile(object: &Value) -> Result<Self, PolicyError> {
-        Self::compile_as_is(object, false).and_then(strict)
+        Self::compile_counting(object, false)
+    }
+
+    /// As [`compile`](Self::compile). An `observed` policy counts what evaluations reach
+    /// ([`coverage`](Self::coverage)).
+    pub(crate) fn compile_counting(object: &Value, observed: bool) -> Result<Self, PolicyError> {
+        Self::compile_as_is(object, observed).and_then(strict)
     }
 
     /// As [`compile`](Self::compile), and what is wrong with it does not keep it from being used: an

@@ -1,10 +1,13 @@
 //! What evaluations reached of the cluster's own policies.
 
 use super::{
-    CompiledMutatingPolicy, CompiledPolicy, PolicySet,
+    CompiledMutatingPolicy, CompiledPolicy, PolicyKind, PolicySet,
     compile::{Base, PatchType},
 };
-use crate::coverage::{Coverage, Hits, PlaceKind};
+use crate::{
+    PolicyId,
+    coverage::{Coverage, Hits, PlaceKind},
+};
 
 impl CompiledPolicy {
     /// The places of its expressions and messages, with what evaluations reached; empty unless it
@@ -53,6 +56,17 @@ impl PolicySet {
     pub fn coverage(&self) -> impl Iterator<Item = Coverage> {
         let mutating = self.mutating.policies.values().map(|policy| policy.coverage());
         mutating.chain(self.validating.policies.values().map(|policy| policy.coverage()))
+    }
+}
+
+impl PolicySet {
+    /// The places of the policy of this id, if it is one of them; see [`CompiledPolicy::coverage`].
+    pub(crate) fn coverage_of(&self, id: &PolicyId) -> Option<Coverage> {
+        if *id == PolicyKind::Mutating.id(&id.name) {
+            return self.mutating.policies.get(&id.name).map(|policy| policy.coverage());
+        }
+        let policy = self.validating.policies.get(&id.name);
+        policy.filter(|_| *id == PolicyKind::Validating.id(&id.name)).map(|it| it.coverage())
     }
 }
 

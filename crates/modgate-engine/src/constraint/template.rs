@@ -34,7 +34,8 @@ pub struct TemplateOptions {
     /// Whether CEL sources may say `matchConditions` for `matchCondition`.
     pub plural_match_conditions: bool,
     /// Whether templates and constraints count what evaluations reach
-    /// ([`CompiledTemplate::coverage`]). Otherwise counting costs nothing.
+    /// ([`CompiledTemplate::coverage`]), and with them the Go templates of ModRules and the cluster's own policies
+    /// ([`Snapshot::coverage`](crate::Snapshot::coverage)). Otherwise counting costs nothing.
     pub observed: bool,
 }
 

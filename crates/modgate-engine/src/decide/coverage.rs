@@ -3,11 +3,29 @@
 use modgate_value::Value;
 
 use crate::{
+    PolicyId, Snapshot,
     coverage::{Coverage, Hits, PlaceKind},
     explain::{Outcome, RuleTrace},
     matching::Criterion,
     mutation::{MutatorOutcome, MutatorTrace},
 };
+
+impl Snapshot {
+    /// What evaluations reached of the expressions and messages of one of the cluster's own policies, and of the Go
+    /// templates of a ModRule; nothing unless [`observed`](crate::constraint::TemplateOptions::observed) is on.
+    pub fn coverage(&self, policy: &Value) -> Coverage {
+        let mut id = PolicyId::of_object(policy);
+        let mut coverage = self.cluster_policies().coverage_of(&id).unwrap_or_default();
+        if id.namespace.is_empty() {
+            id.namespace = self.config().default_namespace.clone();
+        }
+        let known = self.modrules().entries().iter().find(|entry| entry.rule.id == id);
+        if let Some(entry) = known {
+            entry.rule.add_templates(policy, &mut coverage);
+        }
+        coverage
+    }
+}
 
 impl Coverage {
     /// The criteria, operations and the message of a ModRule, none of them reached yet.

@@ -10,7 +10,7 @@ use modgate_api::{
     modrule::{MatchItem, ModRule, PatchOperation},
 };
 use modgate_select::{Expr, PatchSelect};
-use modgate_template::{Template, preprocess};
+use modgate_template::{Place, Template, offset_before, preprocess};
 use modgate_value::{
     Str, Value,
     diag::Span,
@@ -22,8 +22,12 @@ use modgate_value::{
 
 use super::{advice, lint, path::PathTemplate, references::Reads};
 use crate::{
-    EngineConfig, PolicyId, PolicySource, Position, Problem, Severity, cost::Usage,
-    guidance::Guidance, jsonpatch::Op,
+    EngineConfig, PolicyId, PolicySource, Position, Problem, Severity,
+    cost::Usage,
+    coverage::{Coverage, Hits, PlaceKind},
+    guidance::Guidance,
+    jsonpatch::Op,
+    policy::pointer,
 };
 
 /// A rule that is known to be valid.
@@ -151,6 +155,15 @@ pub(crate) struct PatchStep {
     /// The synthetic references it may look at.
     pub(crate) reads: Reads,
     pub(crate) position: Option<Position>,
+}
+
+impl PatchStep {
+    /// Has its template count what renderings reach.
+    fn observe(&mut self) {
+        if let PatchValue::Template(template) = &mut self.value {
+            *template = template.clone().observed();
+        }
+    }
 }
 
 /// The value of a patch operation.
@@ -323,7 +336,12 @@ pub(crate) fn compile(
     }
     let mut criteria: Vec<Criterion> = criteria.into_iter().flatten().collect();
     criteria.sort_by_key(Criterion::order);
-    let steps: Vec<PatchStep> = steps.into_iter().flatten().collect();
+    let mut steps: Vec<PatchStep> = steps.into_iter().flatten().collect();
+    let mut message = message;
+    if config.templates.observed {
+        steps.iter_mut().for_each(PatchStep::observe);
+        message = message.map(Template::observed);
+    }
     let message_reads = Reads::of_template(rule.spec.reject_message.as_deref().unwrap_or_default());
     let parts = criteria.iter().map(|item| item.reads).chain(steps.iter().map(|step| step.reads));
     let compiled = CompiledModRule {
@@ -346,6 +364,33 @@ pub(crate) fn compile(
     };
     let warnings = lint::lint(rule, &compiled, source, config);
     Ok((compiled, warnings))
+}
+
+impl CompiledModRule {
+    /// The places of its Go templates, with what renderings reached, if it was compiled for it. `rule` is its object.
+    pub(crate) fn add_templates(&self, rule: &Value, coverage: &mut Coverage) {
+        let mut add = |field: &str, template: &Template, text: &dyn Fn(usize) -> usize| {
+            for place in template.places() {
+                let Place { start, decides, reached, held, failed } = place;
+                let start = text(start);
+                let hits = Hits { decides, reached, held, failed };
+                coverage.part(field, Span::new(start, start), PlaceKind::Expression, hits);
+            }
+        };
+        match &self.action {
+            Action::Reject(Some(message)) => add("spec.rejectMessage", message, &|at| at),
+            Action::Reject(None) => {}
+            Action::Patch(steps) => {
+                for step in steps {
+                    let PatchValue::Template(template) = &step.value else { continue };
+                    let field = format!("spec.patch[{}].value", step.index);
+                    let written = rule.pointer(&pointer(&field)).and_then(Value::as_str);
+                    let written = written.unwrap_or_default();
+                    add(&field, template, &|at| offset_before(written, at));
+                }
+            }
+        }
+    }
 }
 
 /// V1 to V5.

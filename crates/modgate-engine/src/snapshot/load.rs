@@ -418,11 +418,15 @@ impl<'s> Loader<'s> {
     /// One of the cluster's own policies, or a binding; the API server stores only valid ones.
     fn upsert_policy(&mut self, id: &PolicyId, kind: Kind, source: PolicySource) {
         let object = &source.object;
+        let observed = self.before.config.templates.observed;
         let set = self.policies();
         let compiled = match kind {
-            Kind::Policy(PolicyKind::Mutating) => CompiledMutatingPolicy::compile(object)
-                .map(|policy| set.add_mutating_policy(policy)),
-            Kind::Policy(_) => CompiledPolicy::compile(object).map(|policy| set.add_policy(policy)),
+            Kind::Policy(PolicyKind::Mutating) => {
+                CompiledMutatingPolicy::compile_counting(object, observed)
+                    .map(|policy| set.add_mutating_policy(policy))
+            }
+            Kind::Policy(_) => CompiledPolicy::compile_counting(object, observed)
+                .map(|policy| set.add_policy(policy)),
             Kind::Binding(PolicyKind::Mutating) => CompiledBinding::compile_mutating(object)
                 .map(|binding| set.add_mutating_binding(binding)),
             _ => CompiledBinding::compile(object).map(|binding| set.add_binding(binding)),

@@ -41,7 +41,8 @@ impl Collected {
         policies.entry((file, index)).or_default().merge(coverage);
     }
 
-    /// Adds the constraint, the mutators and the ModRules of a test. Templates belong to all tests.
+    /// Adds the constraint, the mutators, the ModRules and the policies of the cluster of a test. Templates belong to
+    /// all tests.
     pub(super) fn of_test(&self, test: &Test, folder: &str, subject: &Subject, changes: &[Trace]) {
         for constraint in subject.policies.store.constraints() {
             self.add(beside(folder, &test.constraint), 0, constraint.coverage());
@@ -67,8 +68,10 @@ impl Collected {
                     coverage.modrule(trace);
                 }
             }
+            coverage.merge(subject.snapshot.coverage(object));
             coverage
         });
+        self.files(&test.policies, folder, |_, object| subject.snapshot.coverage(object));
     }
 
     fn files(
@@ -80,7 +83,11 @@ impl Collected {
         for file in files.iter().flatten() {
             let path = beside(folder, file);
             for (index, object) in objects(&path).unwrap_or_default().iter().enumerate() {
-                self.add(path.clone(), index, coverage(&path, object));
+                let coverage = coverage(&path, object);
+                // Bindings and what policies read have no places.
+                if coverage.iter().next().is_some() {
+                    self.add(path.clone(), index, coverage);
+                }
             }
         }
     }

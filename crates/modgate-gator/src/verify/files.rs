@@ -45,6 +45,11 @@ impl<'s> Files<'s> {
         Self { settings, replaced: None, templates: Mutex::default() }
     }
 
+    /// Whether policies count what evaluations reach.
+    pub(super) fn is_observed(&self) -> bool {
+        self.settings.templates.observed
+    }
+
     /// With another policy in the place of one.
     pub(super) fn replacing(self, replaced: Replaced<'s>) -> Self {
         Self { replaced: Some(replaced), ..self }

@@ -61,7 +61,9 @@ fn document(suites: &[SuiteResult], report: &Report, parts: Parts<'_>) -> Node {
     Node::Map(members)
 }
 
-/// The results as one HTML file.
+/// The results as one HTML file. `ui/src/report/coverage.ts` shows `coverage` and `mutants` of the document: figures of
+/// all, and `policies` with their figures, their `places` (`line`, `column`, `text`, `missing`) or their `survivors`
+/// (`line`, `column`, `change`, `before`, `after`, `covered`).
 pub(super) fn html(suites: &[SuiteResult], parts: Parts<'_>) -> String {
     // It is JSON that was just written.
     let document = json(suites, &finding::report(), parts);

@@ -92,7 +92,9 @@ pub(super) fn load(test: &Test, folder: &str, files: &Files<'_>) -> Result<Loade
             }
         }
     }
-    let update = Snapshot::new(config()).apply(changes, OnError::Unload);
+    let mut config = config();
+    config.templates.observed = files.is_observed();
+    let update = Snapshot::new(config).apply(changes, OnError::Unload);
     let mut errors = update.problems.iter().filter(|problem| problem.severity == Severity::Error);
     if let Some(problem) = errors.next() {
         let colon = if problem.field.is_empty() { "" } else { ": " };

@@ -183,7 +183,7 @@ impl Runner<'_> {
 
     /// Whether a test is run and uses the policy of a file.
     fn uses(&self, test: &Test, path: &str) -> bool {
-        let lists = test.mutators.iter().chain(&test.modrules).flatten();
+        let lists = test.mutators.iter().chain(&test.modrules).chain(&test.policies).flatten();
         let mut files = [&test.template, &test.constraint].into_iter().chain(lists);
         !test.skip
             && !test.invalid

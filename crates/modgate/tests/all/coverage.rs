@@ -151,7 +151,7 @@ fn lcov_json_yaml_and_a_threshold() {
     ]);
     let ran = verify(
         folder.path(),
-        &["p/...", "--coverage", "-o", "lcov=c.info", "-o", "json=c.json", "-o", "yaml", "-q"],
+        &["p/...", "--coverage", "-o", "lcov=c.info", "-o", "json=c.json", "-o", "html=c.html", "-o", "yaml", "-q"],
     );
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     let lcov = fs::read_to_string(folder.path().join("c.info")).expect("lcov");
@@ -164,6 +164,10 @@ fn lcov_json_yaml_and_a_threshold() {
     let yaml = modgate_value::yaml::value(&ran.stdout).expect("YAML");
     assert_eq!(json.get("coverage"), yaml.get("coverage"));
     let coverage = json.get("coverage").expect("coverage");
+    let html = fs::read_to_string(folder.path().join("c.html")).expect("a page");
+    let data = html.split_once("id=\"data\">").and_then(|(_, rest)| rest.split_once("</script>"));
+    let data = Value::from_json(data.expect("data").0.as_bytes()).expect("JSON");
+    assert_eq!(data.path(&["document", "coverage"]), Some(coverage));
     let number = |path: &[&str]| coverage.path(path).map(Value::to_json).unwrap_or_default();
     assert_eq!(number(&["expressions", "covered"]), "3");
     assert_eq!(number(&["expressions", "total"]), "6");
@@ -297,6 +301,142 @@ fn mutators_and_modrules() {
             "rules.yaml:21:5: no case matches here",
         ]
     );
+}
+
+const TEMPLATES: &str = r#"apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: names, namespace: b}
+spec:
+  type: Patch
+  match:
+  - {select: $.kind, matchValue: Pod}
+  patch:
+  - op: add
+    select: $.spec.containers[*].name
+    path: /metadata/annotations/name-#0
+    value: |-
+      {{ if eq .#0 0 }}first {{ .SelectedItem }}
+      {{- else }}{{ template "other" . }}{{ end }}
+      {{- range .Target.metadata.labels }} {{ . }}{{ else }} none{{ end }}
+      {{- define "other" }}other{{ with .Target.spec.hostNetwork }} on {{ . }}{{ end }}{{ end }}
+---
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: refuse, namespace: b}
+spec:
+  type: Reject
+  rejectMessage: 'no {{ if .Target.spec.hostPID }}pid{{ else }}net {{ .Namespace }}{{ end }}'
+  match: [{select: '$.spec.nodeName'}]
+"#;
+
+#[test]
+fn branches_and_actions_of_go_templates() {
+    let pod = |containers: &str, more: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: b, annotations: {{x: y}}}}\nspec: \
+             {{containers: [{containers}]{more}}}\n"
+        )
+    };
+    let one = pod("{name: web, image: a}", "");
+    let two = pod("{name: web, image: a}, {name: db, image: a}", "");
+    let bad = pod("{name: web, image: a}", ", nodeName: n, hostPID: true");
+    let head = "apiVersion: test.gatekeeper.sh/v1alpha1\nkind: Suite\ntests:\n- name: t\n  modrules: \
+                [rules.yaml]\n  cases:\n  - name: one\n    object: one.yaml\n    patch: [{op: add, path: \
+                /metadata/annotations/name-0, value: first web none}]\n";
+    let folder = folder(&[
+        ("rules.yaml", TEMPLATES),
+        ("one.yaml", &one),
+        ("two.yaml", &two),
+        ("bad.yaml", &bad),
+        ("suite.yaml", head),
+    ]);
+    let of_templates = |ran: &Ran| -> Vec<String> {
+        assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+        let places = uncovered(ran).into_iter().filter_map(|it| it.strip_prefix("rules.yaml:"));
+        places.filter(|it| it.contains("expression")).map(str::to_owned).collect()
+    };
+    assert_eq!(
+        of_templates(&verify(folder.path(), &["suite.yaml", "--coverage"])),
+        [
+            "10:5: the expression holds in every case",
+            "13:13: the expression holds in every case",
+            "14:30: no case reaches the expression",
+            "15:17: the expression holds in no case",
+            "15:47: no case reaches the expression",
+            "16:41: no case reaches the expression",
+            "16:75: no case reaches the expression",
+            "23:28: no case reaches the expression",
+            "23:71: no case reaches the expression",
+        ]
+    );
+    let more = "  - name: two\n    object: two.yaml\n    patch: [{op: add, path: /metadata/annotations/name-0, value: \
+                first web none}, {op: add, path: /metadata/annotations/name-1, value: other none}]\n  - name: \
+                bad\n    object: bad.yaml\n    rejected: no pid\n";
+    fs::write(folder.path().join("suite.yaml"), head.to_owned() + more).expect("written");
+    assert_eq!(
+        of_templates(&verify(folder.path(), &["suite.yaml", "--coverage"])),
+        [
+            "10:5: the expression holds in every case",
+            "15:17: the expression holds in no case",
+            "15:47: no case reaches the expression",
+            "16:41: the expression holds in no case",
+            "16:75: no case reaches the expression",
+            "23:28: the expression holds in every case",
+            "23:71: no case reaches the expression",
+        ]
+    );
+}
+
+/// A policy of each kind with its binding.
+fn of_suite() -> String {
+    let binding = |kind: &str, more: &str| {
+        format!(
+            "---\napiVersion: admissionregistration.k8s.io/v1\nkind: {kind}Binding\nmetadata: {{name: p}}\nspec: \
+             {{policyName: p{more}}}\n"
+        )
+    };
+    let mutating = "---\napiVersion: admissionregistration.k8s.io/v1\nkind: \
+                    MutatingAdmissionPolicy\nmetadata: {name: p}\nspec:\n  matchConstraints:\n    \
+                    resourceRules:\n    - {apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: \
+                    [pods]}\n  reinvocationPolicy: Never\n  mutations:\n  - patchType: JSONPatch\n    \
+                    jsonPatch:\n      expression: >-\n        has(object.metadata.annotations) ? [] :\n        \
+                    [JSONPatch{op: \"add\", path: \"/metadata/annotations\", value: {\"a\": \"b\"}}]\n";
+    let validating = binding("ValidatingAdmissionPolicy", ", validationActions: [Deny]");
+    format!("{POLICY}{validating}{mutating}{}", binding("MutatingAdmissionPolicy", ""))
+}
+
+#[test]
+fn policies_of_suites_are_covered_and_mutated() {
+    let pod = pod("");
+    let policies = of_suite();
+    let case = "apiVersion: test.gatekeeper.sh/v1alpha1\nkind: Suite\ntests:\n- name: t\n  policies: \
+                [policies.yaml]\n  cases:\n  - name: c\n    object: pod.yaml\n    patch: [{op: add, path: \
+                /metadata/annotations, value: {a: b}}]\n    assertions: [{violations: no}]\n";
+    let folder =
+        folder(&[("policies.yaml", &policies), ("pod.yaml", &pod), ("suite.yaml", case)]);
+    let ran = verify(folder.path(), &["suite.yaml", "--coverage", "--mutants"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    let table: Vec<&str> = ran.stdout.lines().filter(|it| it.contains("AdmissionPolicy/p ")).collect();
+    // Two of the coverage, two of the mutants; none of the bindings.
+    assert_eq!(table.len(), 4, "{}", ran.stdout);
+    let found: Vec<&str> = uncovered(&ran).into_iter().filter(|it| !it.contains("notices")).collect();
+    assert_eq!(
+        found,
+        [
+            "policies.yaml:10:17: the expression holds in every case",
+            "policies.yaml:12:17: the expression holds in every case",
+            "policies.yaml:13:5: no case has the message",
+            // Of the policy that mutates, a second pass sees the annotation.
+        ]
+    );
+
+    let found = survivors(&ran);
+    let has = |text: &str| found.iter().any(|it| it.contains(text));
+    assert!(has("no case notices: the match is wider"), "{found:#?}");
+    assert!(has("+ false ? [] :"), "{found:#?}");
+    // The case notices that another annotation is added, and that the comparison is another one.
+    assert!(!has("value: {\"a\": ''}"), "{found:#?}");
+    assert!(!has("object.metadata.name != 'a'"), "{found:#?}");
 }
 
 /// The survivors of a run, as `file:line:column: what`, each with the lines of its difference.
