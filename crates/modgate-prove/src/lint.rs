@@ -22,7 +22,7 @@ use modgate_value::{Str, Value};
 
 pub use self::{
     changes::{Change, Changer, Changers, Order, changes},
-    probe::{Request, Verdict},
+    probe::{Request, Verdict, ask},
 };
 use self::{moves::Offence, probe::Prober, seeds::Seeds};
 use crate::{Side, value};

@@ -1,5 +1,6 @@
 //! `modgate lint`: what gets past policies, each finding with the objects that prove it.
 
+mod open;
 mod page;
 mod units;
 
@@ -16,7 +17,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use modgate_engine::{Code, api::secrets};
+use modgate_engine::{Code, EngineConfig, api::secrets};
 use modgate_gator::flags::CheckArgs;
 use modgate_gator::progress::Progress;
 use modgate_prove::lint::{Bypass, Change, Found, Options, Request, lint};
@@ -189,7 +190,7 @@ pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
     for note in &notes {
         terminal.note(format_args!("note: {note}"));
     }
-    let reported = reported(&units, results);
+    let reported = reported(&units, results, &config);
     let mut shown: Vec<Shown> = reported.iter().map(Reported::shown).collect();
     shown.extend(changes.iter().map(|change| of_change(change, &units.changing)));
     if let Some(folder) = &args.write_witness {
@@ -242,11 +243,11 @@ fn notes(units: &Units, results: &[Found], budget: usize) -> Vec<String> {
 }
 
 /// The findings that authors do not accept, those of several constraints of a template together.
-fn reported(units: &Units, results: Vec<Found>) -> Vec<Reported<'_>> {
+fn reported<'u>(units: &'u Units, results: Vec<Found>, config: &EngineConfig) -> Vec<Reported<'u>> {
     let mut reported: Vec<Reported<'_>> = Vec::new();
     for (unit, found) in units.units.iter().zip(results) {
         for bypass in found.bypasses {
-            if unit.allows(bypass.code) {
+            if unit.allows(bypass.code) || open::leaves_open(unit, &bypass, config) {
                 continue;
             }
             let same = reported.iter_mut().find(|other| {

@@ -193,6 +193,14 @@ impl<'a> Prober<'a> {
     }
 }
 
+/// The answer of policies to a request.
+pub fn ask(side: &Side<'_>, request: &Request) -> Verdict {
+    let Ok(review) = Review::from_request(&request.members().into()) else {
+        return Verdict::Undecided;
+    };
+    verdict(&side.decide(&review, Stages::ALL, &mut Arena::new(), &mut NoopObserver))
+}
+
 fn verdict(decision: &Decision) -> Verdict {
     let is_error = |message: &str| message.starts_with("expression '");
     let failed = decision.failure.is_some()

@@ -156,7 +156,7 @@ fn order(object: &Value) -> Option<Order> {
 }
 
 /// The set of these policies.
-fn snapshot(
+pub(super) fn snapshot(
     policies: Vec<PolicySource>,
     config: &EngineConfig,
     sources: &[Source],
@@ -186,6 +186,11 @@ impl Unit {
             parameters: &self.parameters,
             sees_others: self.sees_others,
         }
+    }
+
+    /// The policy with what it needs.
+    pub(super) fn documents(&self) -> &[Value] {
+        &self.documents
     }
 
     /// Where a finding is to be mended: a prefix in the constraint, everything else in the template.

@@ -208,6 +208,58 @@ fn a_finding_is_accepted_with_a_reason() {
     }
 }
 
+/// Labels that are required, by a template whose parameter `pattern` for the value is optional.
+const PATTERN: &str = r#"apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: labels}
+spec:
+  crd:
+    spec:
+      names: {kind: Labels}
+      validation:
+        openAPIV3Schema:
+          type: object
+          properties:
+            labels:
+              type: array
+              items: {type: object, properties: {key: {type: string}, pattern: {type: string}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package labels
+      violation[{"msg": "missing"}] {
+        key := input.parameters.labels[_].key
+        not input.review.object.metadata.labels[key]
+      }
+      violation[{"msg": "mismatch"}] {
+        value := input.review.object.metadata.labels[input.parameters.labels[i].key]
+        not regex.match(input.parameters.labels[i].pattern, value)
+      }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Labels
+metadata: {name: tried}
+spec:
+  match: {kinds: [{apiGroups: [""], kinds: [ConfigMap]}]}
+  parameters: {labels: [LABEL]}
+"#;
+
+#[test]
+fn what_an_optional_parameter_would_forbid_is_left_open_on_purpose() {
+    let with = |label: &str| codes(&PATTERN.replace("LABEL", label));
+    // Any value will do, by the author's choice.
+    let open = PATTERN.replace("not regex", "input.parameters.labels[i].pattern\n        not regex");
+    assert_eq!(codes(&open.replace("LABEL", "{key: owner}")), "");
+    // A pattern that an empty value matches is a hole.
+    assert_eq!(with("{key: owner, pattern: '^[a-z]*$'}"), "bypass-empty-value");
+    assert_eq!(with("{key: owner, pattern: '^[a-z]+$'}"), "");
+    // So it is where the template has no such parameter, or does nothing with it.
+    let none = open.replace(", pattern: {type: string}", "");
+    assert_eq!(codes(&none.replace("LABEL", "{key: owner}")), "bypass-empty-value");
+    let unused = open.replace("not regex.match(input.parameters.labels[i].pattern, value)", "false");
+    assert_eq!(codes(&unused.replace("LABEL", "{key: owner}")), "bypass-empty-value");
+}
+
 #[test]
 fn cases_of_suites_come_first() {
     let folder = TempDir::new().expect("a folder");
