@@ -13,6 +13,8 @@ pub const NOT_SHOWN: &str = "not shown for a Secret";
 const HIDDEN: &str = "(hidden)";
 /// Stands for a value of a Secret that policies changed.
 const CHANGED: &str = "(hidden, changed)";
+/// The annotation in which `kubectl apply` keeps a copy of the object.
+const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The members with the data of a Secret.
 const DATA: [&str; 2] = ["data", "stringData"];
 
@@ -30,17 +32,25 @@ pub fn shown_pair(before: &Value, after: &Value) -> (Value, Value) {
 }
 
 fn without_data(object: &Value, is_secret: bool, before: Option<&Value>) -> Value {
+    let is_secret = is_secret || GroupVersionKind::of_object(object).is_secret();
+    let has = |path: &[&str]| object.path(path).is_some();
+    if !is_secret
+        && !has(&["metadata", "managedFields"])
+        && !has(&["metadata", "annotations", COPY])
+    {
+        return object.clone();
+    }
     let Some(mut members) = object.as_object().cloned() else { return object.clone() };
     if let Some(mut metadata) = members.get("metadata").and_then(Value::as_object).cloned() {
         metadata.remove("managedFields");
         let annotations = metadata.get("annotations").and_then(Value::as_object).cloned();
         if let Some(mut annotations) = annotations {
-            annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+            annotations.remove(COPY);
             metadata.insert("annotations", annotations.into());
         }
         members.insert("metadata", metadata.into());
     }
-    if is_secret || GroupVersionKind::of_object(object).is_secret() {
+    if is_secret {
         for member in DATA {
             let Some(data) = members.get(member) else { continue };
             let old = before.map(|before| before.get(member).unwrap_or(&Value::Null));

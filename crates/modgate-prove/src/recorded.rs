@@ -45,6 +45,8 @@ pub struct Exchange {
     pub response: AdmissionResponse,
     /// How long the decision took.
     pub took: Duration,
+    /// How long the request waited before, because others were decided.
+    pub waited: Duration,
 }
 
 impl Exchange {

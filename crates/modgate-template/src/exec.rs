@@ -265,7 +265,9 @@ impl<'a> Run<'a> {
             },
         };
         let mut flow = Flow::Next;
-        if !self.decided(branch, ran) && let Some(otherwise) = &branch.otherwise {
+        if !self.decided(branch, ran)
+            && let Some(otherwise) = &branch.otherwise
+        {
             flow = self.list(dot, otherwise)?;
         }
         self.vars.truncate(mark);

@@ -27,6 +27,7 @@ mod shadow;
 
 use std::sync::Arc;
 
+use modgate_engine::Review;
 use modgate_policies::PolicySet;
 use modgate_prove::recorded::Exchange;
 
@@ -44,22 +45,49 @@ pub struct Traffic {
     pub shadow: Option<Arc<Shadow>>,
 }
 
+/// What happens to one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    record: bool,
+    shadow: bool,
+}
+
+impl Wanted {
+    /// Whether anything happens to it.
+    pub fn is_any(self) -> bool {
+        self.record || self.shadow
+    }
+}
+
 impl Traffic {
-    /// Whether anything happens.
+    /// Whether anything happens to requests.
     pub fn is_on(&self) -> bool {
         self.recorder.is_some() || self.shadow.is_some()
     }
 
+    /// What happens to a request of so many bytes. Counts it where there is no room for it, so that nothing is copied
+    /// for a queue that is full.
+    pub fn wanted(&self, review: &Review, bytes: usize) -> Wanted {
+        Wanted {
+            record: self.recorder.as_ref().is_some_and(|it| it.wants(review, bytes)),
+            shadow: self.shadow.as_ref().is_some_and(|it| it.wants(bytes)),
+        }
+    }
+
     /// A request of so many bytes was answered with these policies. Never waits.
-    pub fn observe(&self, exchange: Exchange, policies: &Arc<PolicySet>, bytes: usize) {
-        match (&self.recorder, &self.shadow) {
-            (Some(recorder), Some(shadow)) => {
-                recorder.record(exchange.clone(), bytes);
-                shadow.observe(exchange, Arc::clone(policies), bytes);
-            }
-            (Some(recorder), None) => recorder.record(exchange, bytes),
-            (None, Some(shadow)) => shadow.observe(exchange, Arc::clone(policies), bytes),
-            (None, None) => {}
+    pub fn observe(
+        &self,
+        exchange: Exchange,
+        policies: &Arc<PolicySet>,
+        bytes: usize,
+        wanted: Wanted,
+    ) {
+        let exchange = Arc::new(exchange);
+        if let Some(recorder) = self.recorder.as_ref().filter(|_| wanted.record) {
+            recorder.record(Arc::clone(&exchange), bytes);
+        }
+        if let Some(shadow) = self.shadow.as_ref().filter(|_| wanted.shadow) {
+            shadow.observe(exchange, Arc::clone(policies), bytes);
         }
     }
 

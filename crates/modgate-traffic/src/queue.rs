@@ -43,11 +43,36 @@ struct Waiting<T> {
     closed: bool,
 }
 
+impl<T> Waiting<T> {
+    fn room(&self, bounds: &Bounds, bytes: usize, now: Instant) -> Result<(), Full> {
+        if self.closed {
+            return Err(Full::Closed);
+        }
+        if self.items.len() >= bounds.length || self.bytes.saturating_add(bytes) > bounds.bytes {
+            return Err(Full::Size);
+        }
+        let oldest = self.items.front().map(|(_, _, since)| *since);
+        if oldest.is_some_and(|since| now.saturating_duration_since(since) > bounds.age) {
+            return Err(Full::Late);
+        }
+        Ok(())
+    }
+}
+
 impl<T> Queue<T> {
     /// An empty queue.
     pub fn new(bounds: Bounds) -> Self {
         let waiting = Waiting { items: VecDeque::new(), bytes: 0, closed: false };
         Self { bounds, waiting: Mutex::new(waiting), changed: Condvar::new() }
+    }
+
+    /// Whether something of so many bytes fits now.
+    ///
+    /// # Errors
+    ///
+    /// When it does not.
+    pub fn room(&self, bytes: usize) -> Result<(), Full> {
+        self.waiting().room(&self.bounds, bytes, Instant::now())
     }
 
     /// Puts something of so many bytes in. The other side is woken only if much waits: it looks by
@@ -59,18 +84,7 @@ impl<T> Queue<T> {
     pub fn push(&self, item: T, bytes: usize) -> Result<(), Full> {
         let now = Instant::now();
         let mut waiting = self.waiting();
-        if waiting.closed {
-            return Err(Full::Closed);
-        }
-        if waiting.items.len() >= self.bounds.length
-            || waiting.bytes.saturating_add(bytes) > self.bounds.bytes
-        {
-            return Err(Full::Size);
-        }
-        let oldest = waiting.items.front().map(|(_, _, since)| *since);
-        if oldest.is_some_and(|since| now.saturating_duration_since(since) > self.bounds.age) {
-            return Err(Full::Late);
-        }
+        waiting.room(&self.bounds, bytes, now)?;
         waiting.items.push_back((item, bytes, now));
         waiting.bytes += bytes;
         let is_much = waiting.items.len() == self.bounds.length / 2;
@@ -119,6 +133,7 @@ mod tests {
         let queue = Queue::new(BOUNDS);
         assert_eq!(queue.push(1, 90), Ok(()));
         assert_eq!(queue.push(2, 11), Err(Full::Size), "bytes");
+        assert_eq!((queue.room(11), queue.room(10)), (Err(Full::Size), Ok(())));
         assert_eq!(queue.push(2, 1), Ok(()));
         assert_eq!(queue.push(3, 1), Ok(()));
         assert_eq!(queue.push(4, 1), Err(Full::Size), "length");

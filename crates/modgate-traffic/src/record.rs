@@ -17,6 +17,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use modgate_engine::Review;
 use modgate_prove::recorded::{AGAIN, Exchange};
 use modgate_telemetry::metrics::{NotRecorded, RecordMetrics};
 use modgate_value::Value;
@@ -33,6 +34,11 @@ const BOUNDS: Bounds = Bounds { length: 4096, bytes: 16 << 20, age: Duration::fr
 /// How often it is written. Together with the age that may wait, less than the second that is lost at most
 /// when the process is killed.
 const PAUSE: Duration = Duration::from_millis(100);
+/// A request that waited so long for its evaluation shows that no processor is free.
+const BUSY: Duration = Duration::from_millis(1);
+/// How long the thread works in each [`PAUSE`] while no processor is free: a twentieth of one. What it does not come to is
+/// dropped, because requests would wait for it.
+const SHARE: Duration = Duration::from_millis(5);
 /// How often old files are looked for.
 const TIDY: Duration = Duration::from_secs(10);
 /// As much as the threads have that decide requests: objects may be nested deeply.
@@ -91,7 +97,7 @@ pub struct Recorder {
 
 #[derive(Debug)]
 struct Item {
-    exchange: Exchange,
+    exchange: Arc<Exchange>,
     at: SystemTime,
     more: Vec<(&'static str, Value)>,
 }
@@ -121,8 +127,18 @@ impl Recorder {
         Ok(Self { queue, samples: config.samples, metrics, thread })
     }
 
+    /// Whether a request of so many bytes may be recorded; counts it if not. Rates of policies are looked at once it
+    /// is decided.
+    pub(crate) fn wants(&self, review: &Review, bytes: usize) -> bool {
+        if self.samples.policies.is_empty() && !self.samples.takes(review) {
+            self.metrics.left_out();
+            return false;
+        }
+        self.counted(self.queue.room(bytes)).is_ok()
+    }
+
     /// Records an exchange of so many bytes if it is in the sample. Never waits.
-    pub fn record(&self, exchange: Exchange, bytes: usize) {
+    pub(crate) fn record(&self, exchange: Arc<Exchange>, bytes: usize) {
         if self.samples.take(&exchange) {
             self.push(Item { exchange, at: SystemTime::now(), more: Vec::new() }, bytes);
         } else {
@@ -132,7 +148,7 @@ impl Recorder {
 
     /// Records an exchange with a second decision about it, whether it is in the sample or not. If it is, the
     /// line is marked as one that repeats an earlier one.
-    pub(crate) fn record_again(&self, exchange: Exchange, at: SystemTime, second: Value) {
+    pub(crate) fn record_again(&self, exchange: Arc<Exchange>, at: SystemTime, second: Value) {
         let again = self.samples.take(&exchange);
         let more = vec![(AGAIN, Value::from(again)), ("shadow", second)];
         // Only requests that differ: their number is what bounds them.
@@ -140,11 +156,17 @@ impl Recorder {
     }
 
     fn push(&self, item: Item, bytes: usize) {
-        match self.queue.push(item, bytes) {
+        // What does not fit is counted.
+        let _ = self.counted(self.queue.push(item, bytes));
+    }
+
+    fn counted(&self, result: Result<(), Full>) -> Result<(), Full> {
+        match result {
             Ok(()) => {}
             Err(Full::Size) => self.metrics.dropped(NotRecorded::QueueFull, 1),
             Err(Full::Late | Full::Closed) => self.metrics.dropped(NotRecorded::Behind, 1),
         }
+        result
     }
 
     /// Takes nothing more, and writes what waits, for at most a few seconds.
@@ -174,12 +196,19 @@ impl Writer {
         let mut tidied = Instant::now();
         while let Some(items) = self.queue.take_all(PAUSE) {
             lines.clear();
-            let count = items.len();
+            let begun = Instant::now();
+            let is_busy = items.iter().any(|item| item.exchange.waited >= BUSY);
+            let mut dropped = 0;
             for Item { exchange, at, more } in items {
+                if is_busy && begun.elapsed() >= SHARE {
+                    dropped += 1;
+                    continue;
+                }
                 let time = Timestamp::try_from(at).unwrap_or_default().to_string();
                 lines.push(exchange.to_json(&time, more));
             }
-            if count > 0 {
+            self.metrics.dropped(NotRecorded::Behind, dropped);
+            if !lines.is_empty() {
                 self.write(&lines);
             }
             if tidied.elapsed() >= TIDY {
@@ -210,5 +239,79 @@ impl Writer {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, fs};
+
+    use modgate_engine::{
+        Decision, Stages,
+        api::{admission::ReviewVersion, meta::Operation},
+    };
+    use modgate_telemetry::metrics::Metrics;
+
+    use super::*;
+
+    const REQUESTS: usize = 2000;
+    /// How long all of them may take on a machine that does other things.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// How many of [`REQUESTS`] requests are recorded that come at once and waited so long before.
+    fn recorded(waited: Duration) -> usize {
+        let annotations: BTreeMap<String, String> =
+            (0..200).map(|number| (format!("example.com/{number}"), "value".repeat(8))).collect();
+        let annotations: Value =
+            annotations.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
+        let metadata = [("name", "a".into()), ("annotations", annotations)];
+        let object: Value = [
+            ("apiVersion", Value::from("v1")),
+            ("kind", "ConfigMap".into()),
+            ("metadata", metadata.into_iter().collect()),
+        ]
+        .into_iter()
+        .collect();
+        let exchange = Arc::new(Exchange {
+            webhook: "/v1/admit",
+            stages: Stages::CONSTRAINTS,
+            version: ReviewVersion::V1,
+            review: Review::of_object(object.clone(), Operation::Create, "default"),
+            decision: Decision::unchanged(object),
+            response: Default::default(),
+            took: Duration::ZERO,
+            waited,
+        });
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = RecordConfig {
+            folder: folder.path().to_owned(),
+            max_bytes: RecordConfig::MAX_BYTES,
+            max_age: RecordConfig::MAX_AGE,
+            samples: Samples::default(),
+        };
+        let recorder =
+            Recorder::start(config, Metrics::new().record().clone()).expect("a recorder");
+        for _ in 0..REQUESTS {
+            recorder.record(Arc::clone(&exchange), 1);
+        }
+        let lines = || -> usize {
+            let files = fs::read_dir(folder.path()).expect("a folder");
+            let files = files.map(|it| it.expect("an entry").path());
+            let files = files.filter(|it| it.extension().is_some_and(|it| it == "jsonl"));
+            files.map(|it| fs::read_to_string(it).expect("text").lines().count()).sum()
+        };
+        let until = Instant::now() + PATIENCE;
+        while waited.is_zero() && lines() < REQUESTS && Instant::now() < until {
+            thread::sleep(PAUSE);
+        }
+        recorder.close();
+        lines()
+    }
+
+    #[test]
+    fn requests_that_wait_come_before_their_records() {
+        assert_eq!(recorded(Duration::ZERO), REQUESTS);
+        let some = recorded(Duration::from_millis(2));
+        assert!((1..REQUESTS).contains(&some), "{some}");
     }
 }

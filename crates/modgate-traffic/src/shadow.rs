@@ -59,7 +59,7 @@ pub struct Shadow {
 /// An answered request.
 #[derive(Debug)]
 struct Item {
-    exchange: Exchange,
+    exchange: Arc<Exchange>,
     /// The policies that decided.
     policies: Arc<PolicySet>,
     at: SystemTime,
@@ -130,14 +130,26 @@ impl Shadow {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
+    /// Whether there is room for a request of so many bytes; counts it if not.
+    pub(crate) fn wants(&self, bytes: usize) -> bool {
+        self.counted(self.shared.queue.room(bytes)).is_ok()
+    }
+
     /// A request of so many bytes was answered. Never waits.
-    pub fn observe(&self, exchange: Exchange, policies: Arc<PolicySet>, bytes: usize) {
+    pub(crate) fn observe(&self, exchange: Arc<Exchange>, policies: Arc<PolicySet>, bytes: usize) {
         let (at, since) = (SystemTime::now(), Instant::now());
-        match self.shared.queue.push(Item { exchange, policies, at, since }, bytes) {
+        let item = Item { exchange, policies, at, since };
+        // What does not fit is counted.
+        let _ = self.counted(self.shared.queue.push(item, bytes));
+    }
+
+    fn counted(&self, result: Result<(), Full>) -> Result<(), Full> {
+        match result {
             Ok(()) => {}
             Err(Full::Size) => self.shared.metrics.dropped(NotShadowed::QueueFull),
             Err(Full::Late | Full::Closed) => self.shared.metrics.dropped(NotShadowed::Behind),
         }
+        result
     }
 
     /// The differences since the candidates were loaded: counts by class, policy and namespace.

@@ -199,8 +199,9 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 let counts = app.gatekeeper.log_stats && webhook == Webhook::Admit;
                 let statistics = counts.then(Statistics::default);
                 let meter = meter(&host, deadline.into_std(), statistics.as_ref());
-                let (policies, bytes) = (&policies, body.len());
-                let conditions = Conditions { policies, host: &host, meter, template, bytes };
+                let (policies, bytes, waited) = (&policies, body.len(), slot.waited());
+                let conditions =
+                    Conditions { policies, host: &host, meter, template, bytes, waited };
                 let answer = evaluate(app, webhook, conditions, &review, head);
                 app.metrics.evaluated(webhook, started.elapsed());
                 answer
@@ -394,7 +395,8 @@ fn run_task(
         let took = started.elapsed();
         gatekeeper::record(app, review, &decision, conditions, took);
         if app.traffic.is_on() && review.request().implausible().is_none() {
-            observed = Some((stages, decision.clone(), took));
+            let wanted = app.traffic.wanted(review, conditions.bytes);
+            observed = wanted.is_any().then(|| (stages, decision.clone(), took, wanted));
         }
         decision
     };
@@ -434,7 +436,7 @@ fn run_task(
         report_failure(app, webhook, Cause::Lookup, head, &decision.reason);
     }
     let response = respond_with(app, webhook, review, decision);
-    if let Some((stages, decision, took)) = observed {
+    if let Some((stages, decision, took, wanted)) = observed {
         let exchange = Exchange {
             webhook: webhook.path(),
             stages,
@@ -443,8 +445,9 @@ fn run_task(
             decision,
             response: AdmissionResponse { uid: head.uid.clone(), ..response.clone() },
             took,
+            waited: conditions.waited,
         };
-        app.traffic.observe(exchange, policies, conditions.bytes);
+        app.traffic.observe(exchange, policies, conditions.bytes, wanted);
     }
     Answer::review(head, response)
 }

@@ -78,6 +78,8 @@ pub(super) struct Conditions<'a> {
     pub(super) template: Template,
     /// Bytes of the request.
     pub(super) bytes: usize,
+    /// How long it waited for its slot.
+    pub(super) waited: Duration,
 }
 
 /// Runs the stages of a webhook.

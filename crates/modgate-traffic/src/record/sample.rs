@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, str::FromStr};
 
+use modgate_engine::Review;
 use modgate_prove::recorded::Exchange;
 
 /// A part of requests, from 0 for none to 1 for all.
@@ -64,10 +65,17 @@ impl Samples {
             .flatten()
             .filter_map(|policy| self.of_policy(&policy))
             .max_by(|one, other| one.0.total_cmp(&other.0));
-        let rate = of_policies
-            .or_else(|| self.namespaces.get(exchange.review.store_namespace()).copied())
-            .unwrap_or(self.default);
+        let rate = of_policies.unwrap_or_else(|| self.of_request(&exchange.review));
         rate.takes(&exchange.review.request().uid)
+    }
+
+    /// Whether to record a request in which no policy with a rate finds something.
+    pub(super) fn takes(&self, review: &Review) -> bool {
+        self.of_request(review).takes(&review.request().uid)
+    }
+
+    fn of_request(&self, review: &Review) -> Rate {
+        self.namespaces.get(review.store_namespace()).copied().unwrap_or(self.default)
     }
 
     fn of_policy(&self, policy: &str) -> Option<Rate> {

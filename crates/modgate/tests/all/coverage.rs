@@ -151,7 +151,19 @@ fn lcov_json_yaml_and_a_threshold() {
     ]);
     let ran = verify(
         folder.path(),
-        &["p/...", "--coverage", "-o", "lcov=c.info", "-o", "json=c.json", "-o", "html=c.html", "-o", "yaml", "-q"],
+        &[
+            "p/...",
+            "--coverage",
+            "-o",
+            "lcov=c.info",
+            "-o",
+            "json=c.json",
+            "-o",
+            "html=c.html",
+            "-o",
+            "yaml",
+            "-q",
+        ],
     );
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     let lcov = fs::read_to_string(folder.path().join("c.info")).expect("lcov");
@@ -412,14 +424,15 @@ fn policies_of_suites_are_covered_and_mutated() {
     let case = "apiVersion: test.gatekeeper.sh/v1alpha1\nkind: Suite\ntests:\n- name: t\n  policies: \
                 [policies.yaml]\n  cases:\n  - name: c\n    object: pod.yaml\n    patch: [{op: add, path: \
                 /metadata/annotations, value: {a: b}}]\n    assertions: [{violations: no}]\n";
-    let folder =
-        folder(&[("policies.yaml", &policies), ("pod.yaml", &pod), ("suite.yaml", case)]);
+    let folder = folder(&[("policies.yaml", &policies), ("pod.yaml", &pod), ("suite.yaml", case)]);
     let ran = verify(folder.path(), &["suite.yaml", "--coverage", "--mutants"]);
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
-    let table: Vec<&str> = ran.stdout.lines().filter(|it| it.contains("AdmissionPolicy/p ")).collect();
+    let table: Vec<&str> =
+        ran.stdout.lines().filter(|it| it.contains("AdmissionPolicy/p ")).collect();
     // Two of the coverage, two of the mutants; none of the bindings.
     assert_eq!(table.len(), 4, "{}", ran.stdout);
-    let found: Vec<&str> = uncovered(&ran).into_iter().filter(|it| !it.contains("notices")).collect();
+    let found: Vec<&str> =
+        uncovered(&ran).into_iter().filter(|it| !it.contains("notices")).collect();
     assert_eq!(
         found,
         [

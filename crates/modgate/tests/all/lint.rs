@@ -248,7 +248,8 @@ spec:
 fn what_an_optional_parameter_would_forbid_is_left_open_on_purpose() {
     let with = |label: &str| codes(&PATTERN.replace("LABEL", label));
     // Any value will do, by the author's choice.
-    let open = PATTERN.replace("not regex", "input.parameters.labels[i].pattern\n        not regex");
+    let open =
+        PATTERN.replace("not regex", "input.parameters.labels[i].pattern\n        not regex");
     assert_eq!(codes(&open.replace("LABEL", "{key: owner}")), "");
     // A pattern that an empty value matches is a hole.
     assert_eq!(with("{key: owner, pattern: '^[a-z]*$'}"), "bypass-empty-value");
@@ -256,7 +257,8 @@ fn what_an_optional_parameter_would_forbid_is_left_open_on_purpose() {
     // So it is where the template has no such parameter, or does nothing with it.
     let none = open.replace(", pattern: {type: string}", "");
     assert_eq!(codes(&none.replace("LABEL", "{key: owner}")), "bypass-empty-value");
-    let unused = open.replace("not regex.match(input.parameters.labels[i].pattern, value)", "false");
+    let unused =
+        open.replace("not regex.match(input.parameters.labels[i].pattern, value)", "false");
     assert_eq!(codes(&unused.replace("LABEL", "{key: owner}")), "bypass-empty-value");
 }
 
