@@ -1,13 +1,22 @@
 //! The second decision by another webhook.
 
-use std::{fs, io, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    fs, io,
+    path::PathBuf,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use hyper::{
     Method, Uri,
     body::Bytes,
     header::{CONTENT_TYPE, HeaderValue},
 };
-use modgate_engine::api::admission::review_of;
+use modgate_engine::api::admission::{ReviewVersion, review_of};
 use modgate_http::{Bounds, Client, ClientError, Outgoing, Trust};
 use modgate_prove::{answer::Answer, recorded::Exchange};
 use modgate_value::Value;
@@ -59,6 +68,9 @@ pub struct Remote {
     targets: Vec<Target>,
     client: Client,
     time: Duration,
+    /// Whether the other webhook knows `v1beta1` of reviews only, as KubeMod does. An API server reads the versions in
+    /// the webhook's configuration.
+    only_v1beta1: AtomicBool,
 }
 
 /// Why another webhook cannot be called.
@@ -103,7 +115,8 @@ impl Remote {
                 Trust::Only { roots, identity: None }
             }
         };
-        Ok(Self { targets, client: Client::new(trust)?, time })
+        let (client, only_v1beta1) = (Client::new(trust)?, AtomicBool::default());
+        Ok(Self { targets, client, time, only_v1beta1 })
     }
 
     /// The URL for a webhook, if its requests are sent.
@@ -149,12 +162,41 @@ impl Remote {
     async fn ask(&self, item: &Item, url: String) -> Result<Second, String> {
         let exchange = &item.exchange;
         let url: Uri = url.parse().map_err(|error| format!("{error}"))?;
+        let version = match self.only_v1beta1.load(Ordering::Relaxed) {
+            true => ReviewVersion::V1Beta1,
+            false => exchange.version,
+        };
+        let mut response = self.send(exchange, version, url.clone()).await?;
+        // A webhook that cannot read a review answers without its uid.
+        if version == ReviewVersion::V1 && !is_for(exchange, &response) {
+            response = self.send(exchange, ReviewVersion::V1Beta1, url).await?;
+            if !is_for(exchange, &response) {
+                return Err("the answer has not the uid of the request".to_owned());
+            }
+            self.only_v1beta1.store(true, Ordering::Relaxed);
+        }
+        let answer = Answer::of_response(&exchange.review, &response)
+            .ok_or_else(|| "the answer is not an AdmissionReview with a response".to_owned())?;
+        Ok(Second {
+            allowed: answer.allowed,
+            message: answer.denial().to_owned(),
+            differences: answer.differences_from(&exchange.decision),
+        })
+    }
+
+    /// The `response` to a review of this version.
+    async fn send(
+        &self,
+        exchange: &Exchange,
+        version: ReviewVersion,
+        url: Uri,
+    ) -> Result<Value, String> {
         let json = HeaderValue::from_static("application/json");
         let outgoing = Outgoing {
             method: Method::POST,
             url,
             headers: vec![(CONTENT_TYPE, json)],
-            body: Bytes::from(body(exchange)),
+            body: Bytes::from(body(exchange, version)),
         };
         let bounds = Bounds { deadline: Instant::now() + self.time, body_bytes: MAX_ANSWER };
         let answer = self.client.exchange(outgoing, bounds).await;
@@ -164,21 +206,20 @@ impl Remote {
         }
         let review = Value::from_json(&answer.body);
         let review = review.map_err(|error| format!("the answer is not JSON: {error}"))?;
-        let response = review.get("response").cloned().unwrap_or_default();
-        let answer = Answer::of_response(&exchange.review, &response)
-            .ok_or_else(|| "the answer is not an AdmissionReview with a response".to_owned())?;
-        Ok(Second {
-            allowed: answer.allowed,
-            message: answer.denial().to_owned(),
-            differences: answer.differences_from(&exchange.decision),
-        })
+        Ok(review.get("response").cloned().unwrap_or_default())
     }
 }
 
-/// The review as it came.
-fn body(exchange: &Exchange) -> String {
+/// Whether a response is to this request. Without any, it is no matter of versions.
+fn is_for(exchange: &Exchange, response: &Value) -> bool {
+    let uid = response.get("uid").and_then(Value::as_str);
+    response.is_null() || uid == Some(exchange.review.request().uid.as_str())
+}
+
+/// The request as it came.
+fn body(exchange: &Exchange, version: ReviewVersion) -> String {
     let request = exchange.review.sent().as_object().cloned().unwrap_or_default();
-    review_of(exchange.version, request).to_json()
+    review_of(version, request).to_json()
 }
 
 #[cfg(test)]
@@ -190,7 +231,8 @@ mod tests {
         let url = |target: &str, webhook: &str| {
             let targets = vec![target.parse().expect(target)];
             let client = Client::new(Trust::SystemOrPlain).expect("a client");
-            Remote { targets, client, time: Duration::from_secs(5) }.url(webhook)
+            let time = Duration::from_secs(5);
+            Remote { targets, client, time, only_v1beta1: AtomicBool::default() }.url(webhook)
         };
         for (target, webhook, expected) in [
             ("https://other:8443", "/v1/admit", Some("https://other:8443/v1/admit?timeout=5s")),

@@ -2,11 +2,22 @@
 
 use std::{
     env, fs,
+    io::{BufRead, BufReader, Write as _},
     net::{Ipv4Addr, TcpListener},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
 };
 
 use modgate_testkit::steps::eventually;
 use modgate_value::Value;
+use rustls::{
+    ServerConfig, ServerConnection, StreamOwned,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
 
 use crate::{
     program::{errors, out},
@@ -165,6 +176,81 @@ fn another_modgate_differs_as_declared() {
     let expected = i64::try_from(rounds).expect("a number");
     assert_eq!(reported(&server), [expected; 4]);
     assert_eq!(server.metric("modgate_shadow_requests_total{result=\"failed\"}"), 0);
+}
+
+/// Answers reviews as KubeMod does: those of `v1` cannot be read. Returns how many of these came.
+fn answer_v1beta1_only(folder: &Folder, listener: TcpListener) -> Arc<AtomicUsize> {
+    let read = |name: &str| fs::read(folder.path().join(name)).expect(name);
+    let certificate = CertificateDer::from_pem_slice(&read("tls.crt")).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_slice(&read("tls.key")).expect("a key");
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|it| it.with_no_client_auth().with_single_cert(vec![certificate], key));
+    let config = Arc::new(config.expect("a server"));
+    let unread = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&unread);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let connection = ServerConnection::new(Arc::clone(&config)).expect("a connection");
+            let mut stream = BufReader::new(StreamOwned::new(connection, stream));
+            while let Some(review) = received(&mut stream) {
+                let v1beta1 = text(&review, &["apiVersion"]).ends_with("/v1beta1");
+                count.fetch_add(usize::from(!v1beta1), Ordering::Relaxed);
+                let response = match v1beta1 {
+                    true => format!(
+                        r#"{{"uid": "{}", "allowed": true}}"#,
+                        text(&review, &["request", "uid"])
+                    ),
+                    false => r#"{"uid": "", "allowed": false, "status": {"code": 400}}"#.to_owned(),
+                };
+                let body = format!(
+                    r#"{{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "response": {response}}}"#
+                );
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+                let stream = stream.get_mut();
+                stream.write_all((head + &body).as_bytes()).expect("sent");
+                stream.flush().expect("sent");
+            }
+        }
+    });
+    unread
+}
+
+/// The next review of a connection; `None` at its end.
+fn received(stream: &mut impl BufRead) -> Option<Value> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        let line = line.trim_end().to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a length");
+        }
+        if line.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    Some(Value::from_json(&body).expect("JSON"))
+}
+
+#[test]
+fn a_webhook_that_knows_v1beta1_only_is_asked_so() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let url = format!("https://localhost:{}", listener.local_addr().expect("address").port());
+    let folder = Folder::new(&[("policies.yaml", POLICIES)]);
+    certificate(&folder);
+    let unread = answer_v1beta1_only(&folder, listener);
+    let server = folder.serve(&["--shadow-url", &url, "--shadow-ca", "tls.crt"]);
+    let mut connection = server.connect();
+    for number in 0..3 {
+        connection.review("/v1/admit", &pod(number, "shop", "owner"));
+        eventually("it is decided again", || decided(&server) == number as u64 + 1);
+    }
+    assert_eq!(reported(&server), [0; 4]);
+    assert_eq!(server.metric("modgate_shadow_requests_total{result=\"failed\"}"), 0);
+    assert_eq!(unread.load(Ordering::Relaxed), 1, "the version is known after the first answer");
 }
 
 #[test]
