@@ -385,3 +385,20 @@ fn a_page() {
     assert_eq!(run.code, Some(2), "{}", run.stderr);
     assert!(run.stdout.contains("\"complete\":false"), "{}", run.stderr);
 }
+
+#[test]
+fn each_code_has_a_page() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let read = |name: &str| fs::read_to_string(docs.join(name)).expect(name);
+    let (table, summary) = (read("lint.md"), read("SUMMARY.md"));
+    let of_changes = ["not-idempotent", "order-dependent", "defeated"];
+    let codes = modgate_engine::Code::ALL.iter().map(|code| code.as_str());
+    let codes: Vec<&str> =
+        codes.filter(|it| it.starts_with("bypass-") || of_changes.contains(it)).collect();
+    assert_eq!(codes.len(), 22);
+    for code in codes {
+        assert!(read(&format!("lint/{code}.md")).starts_with(&format!("# `{code}`\n")), "{code}");
+        assert!(table.contains(&format!("| [`{code}`](lint/{code}.md) |")), "{code}");
+        assert!(summary.contains(&format!("(lint/{code}.md)")), "{code}");
+    }
+}
