@@ -437,28 +437,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Equal for values that are [identical](Self::is_identical), and for few others.
-    #[expect(clippy::cast_possible_truncation, reason = "any part tells most values apart")]
-    pub(crate) fn tag(self) -> u32 {
-        fn part<T: ?Sized>(place: *const T) -> u32 {
-            (place.addr() >> 3) as u32
-        }
-        match self.0 {
-            Repr::Null | Repr::Float(_) | Repr::Tree(_) => 0,
-            Repr::Bool(value) => u32::from(value),
-            Repr::Int(int) => int as u32,
-            Repr::Literal(text) | Repr::String(text) => {
-                let end = text.as_bytes().last().copied().unwrap_or_default();
-                (text.len() as u32) << 8 | u32::from(end)
-            }
-            Repr::Bytes(bytes) => bytes.bytes.len() as u32,
-            Repr::JsonArray(items) | Repr::JsonSet(items) => part(items),
-            Repr::JsonObject(object) => part(object),
-            Repr::Array { items, .. } | Repr::Set { items, .. } => part(items),
-            Repr::Object { entries, .. } => part(entries),
-        }
-    }
-
     /// Equal for values that are identical; none for what is rare or takes long to compare.
     pub(crate) fn identity(self) -> Option<Identity<'a>> {
         fn part<'a, T>(items: &[T], rank: u8) -> Identity<'a> {

@@ -37,11 +37,11 @@ pub(super) fn narrow(constants: &[Constant], rules: &mut Vec<Rule>, groups: &mut
             return;
         }
         let fields = asked.entry(group).or_insert_with(|| Some(BTreeMap::new()));
-        match field(constants, reference) {
-            Some(field) => {
-                fields.as_mut().map(|fields| fields.insert(field, group));
+        match (field(constants, reference), fields) {
+            (Some(field), Some(fields)) => {
+                fields.insert(field, group);
             }
-            None => *fields = None,
+            (_, fields) => *fields = None,
         }
     });
     for (id, fields) in &mut asked {
