@@ -15,6 +15,7 @@ mod fields;
 mod matching;
 mod mutator;
 mod object;
+mod once;
 pub(crate) mod places;
 mod rego;
 mod resources;
@@ -38,6 +39,7 @@ pub use definitions::Definitions;
 pub(crate) use fields::help as known_fields;
 pub(crate) use mutator::advise as advise_mutator;
 pub use object::of_object;
+pub(crate) use once::{checked_once, misspelt_once};
 pub use unloaded::{Mistake, Place, not_loaded};
 
 use crate::{Code, PolicyId, PolicySource, Position, Problem, Severity};

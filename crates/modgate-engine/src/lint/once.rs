@@ -1,0 +1,54 @@
+//! Mistakes that two checks find are told once.
+
+use crate::{Code, Problem, Severity};
+
+/// A field that is missing because its name is misspelt is told once, where it stands.
+pub(crate) fn misspelt_once(found: &mut Vec<Problem>) {
+    let meant = |problem: &Problem| {
+        let is_unknown = problem.code == Some(Code::UnknownField);
+        let help = problem.help.as_deref().filter(|_| is_unknown)?;
+        let name = help.strip_prefix("did you mean `")?.strip_suffix("`?")?;
+        let parent = problem.field.rsplit_once('.').map_or("", |(parent, _)| parent);
+        Some((parent.to_owned(), name.to_owned()))
+    };
+    for index in 0..found.len() {
+        let Some((parent, name)) = found.get(index).and_then(meant) else { continue };
+        let right = if parent.is_empty() { name.clone() } else { format!("{parent}.{name}") };
+        let is_word = |text: &str| {
+            let is_part = |letter: char| letter.is_alphanumeric();
+            text.split(|letter| !is_part(letter)).any(|word| word == name)
+        };
+        // Errors name the field, what it is missing from, or neither.
+        let follows = |problem: &Problem| {
+            problem.severity == Severity::Error
+                && (problem.field == right
+                    || problem.field.starts_with(&format!("{right}."))
+                    || (is_word(&problem.message) && parent.starts_with(&problem.field)))
+        };
+        if !found.iter().any(follows) {
+            continue;
+        }
+        if let Some(problem) = found.get_mut(index) {
+            problem.severity = Severity::Error;
+            problem.message = format!("unknown field, and `{name}` is missing");
+        }
+        let kept = found.get(index).cloned();
+        found.retain(|problem| !follows(problem) || Some(problem) == kept.as_ref());
+        return;
+    }
+}
+
+/// What the type checking and the lints both found in a field is told once, in the words of the API server and with the
+/// advice of the lint.
+pub(crate) fn checked_once(checked: &mut [Problem], known: &mut Vec<Problem>) {
+    for problem in checked.iter_mut().filter(|it| it.code == Some(Code::TypeCheck)) {
+        let is_it = |other: &Problem| {
+            other.code == Some(Code::UnknownPath)
+                && other.policy == problem.policy
+                && other.field == problem.field
+        };
+        if let Some(at) = known.iter().position(is_it) {
+            problem.help = known.remove(at).help;
+        }
+    }
+}
