@@ -7,6 +7,7 @@
 //! loopback addresses is ever contacted.
 
 pub(crate) mod library;
+mod viewers;
 
 use std::{
     fmt, fs,
@@ -64,6 +65,12 @@ pub(crate) struct Args {
     /// Fail when the 99th percentile is above this many milliseconds.
     #[arg(long, value_name = "MS")]
     expect_p99: Option<f64>,
+    /// Viewers of the live page that poll it meanwhile, every two seconds each.
+    #[arg(long, default_value_t = 0, requires = "page")]
+    viewers: usize,
+    /// Address of the live page (`--ui-address`); loopback only.
+    #[arg(long, value_name = "ADDRESS")]
+    page: Option<String>,
     /// Report the peak memory and processor time of this process (Linux).
     #[arg(long)]
     pid: Option<u32>,
@@ -86,10 +93,17 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let reference = Reference::default();
     let expected = Expected { allowed: args.expect_allowed, patch: args.expect_patch };
 
+    let page = args.page.as_deref().map(viewers::resolve).transpose()?;
     let cpu_before = args.pid.and_then(ProcessFigures::read);
     let warm_up = Instant::now() + Duration::from_secs(1);
     let end = warm_up + Duration::from_secs(args.seconds);
-    let outcomes = thread::scope(|scope| {
+    let (outcomes, seen) = thread::scope(|scope| {
+        let watching: Vec<_> = (0..args.viewers)
+            .filter_map(|index| Some((index, page?)))
+            .map(|(index, page)| {
+                scope.spawn(move || viewers::watch(page, index, args.viewers, end))
+            })
+            .collect();
         let workers: Vec<_> = (0..args.connections)
             .map(|index| {
                 let (target, request, reference, expected) =
@@ -99,14 +113,20 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
                 })
             })
             .collect();
-        workers
+        let outcomes = workers
             .into_iter()
             .map(|worker| worker.join().map_err(|_| anyhow::anyhow!("a worker panicked")))
-            .collect::<Result<Vec<_>>>()
+            .collect::<Result<Vec<_>>>()?;
+        let seen = watching.into_iter().filter_map(|viewer| viewer.join().ok());
+        Ok::<_, anyhow::Error>((outcomes, seen.fold(viewers::Seen::default(), viewers::Seen::and)))
     })?;
     let report = Report::of(args, outcomes, cpu_before);
     let mut out = io::stdout().lock();
     writeln!(out, "{report}")?;
+    if args.viewers > 0 {
+        let viewers::Seen { answers, refused, failed } = seen;
+        writeln!(out, "viewers     {answers} answers, {refused} refused, {failed} failed")?;
+    }
     if let Err(error) = report.check(args) {
         writeln!(out, "failed      {error:#}")?;
         return Ok(false);

@@ -107,3 +107,55 @@ fn kinds_that_no_policy_is_about() {
         assert_eq!(errors(&quiet), "", "{criteria}");
     }
 }
+
+/// Two contexts of one server, and one that nothing answers.
+#[test]
+fn several_contexts_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let context = |name: &str, cluster: &str| json!({"name": name, "context": {"cluster": cluster, "user": "u"}});
+    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "up", "cluster": {"server": format!("http://{}", api_server())}},
+            {"name": "down", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [context("a", "up"), context("b", "up"), context("c", "down")]});
+    fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).expect("written");
+    let policies = "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {name: f}\nspec:\n  \
+         crd: {spec: {names: {kind: F}}}\n  targets:\n  - target: admission.k8s.gatekeeper.sh\n    \
+         rego: |\n      package f\n      violation[{\"msg\": \"no\"}] { true }\n\
+         ---\napiVersion: constraints.gatekeeper.sh/v1beta1\nkind: F\nmetadata: {name: a}\n\
+         spec: {match: {kinds: [{apiGroups: [''], kinds: [Pod]}]}}\n";
+    fs::write(folder.path().join("policies.yaml"), policies).expect("written");
+    let audit = |contexts: &str, more: &[&str]| {
+        let args =
+            ["audit", "-f", "policies.yaml", "--kubeconfig", "kubeconfig", "--contexts", contexts];
+        modgate(folder.path(), &[&args[..], more].concat())
+    };
+    let both = audit("a,b", &[]);
+    assert_eq!(both.status.code(), Some(1), "{}", errors(&both));
+    let text = out(&both);
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [
+        vec!["CONTEXT", "VIOLATIONS", "POLICY"],
+        vec!["a", "3", "F", "a"],
+        vec!["b", "3", "F", "a"],
+        vec!["a", "3", "3", "3", "0", "0", "0", "0"],
+        vec!["all", "6", "6", "6", "0", "0", "0", "0"],
+    ] {
+        assert!(rows.contains(&row), "{row:?}\n{text}");
+    }
+    let document: Value = serde_json::from_str(&out(&audit("a,b", &["-o", "json"]))).expect("JSON");
+    assert_eq!(document["totals"]["violations"], 6);
+    assert_eq!(document["contexts"][1]["context"], "b");
+    let lines = out(&audit("a,b", &["-o", "jsonl"]));
+    assert_eq!(
+        lines.lines().filter(|line| line.contains("\"context\":\"b\"")).count(),
+        3,
+        "{lines}"
+    );
+    let partly = audit("a,c", &[]);
+    assert_eq!(partly.status.code(), Some(2));
+    assert!(errors(&partly).contains("context `c`"), "{}", errors(&partly));
+    assert!(out(&partly).contains("all"), "what could be audited is shown");
+    let sarif = audit("a,b", &["-o", "sarif"]);
+    assert_eq!(sarif.status.code(), Some(2));
+}
