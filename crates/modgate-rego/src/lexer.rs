@@ -9,6 +9,8 @@
 pub(crate) enum Tok {
     Illegal,
     Eof,
+    /// Where white space may not stand.
+    Whitespace,
     Ident,
     /// A keyword, decided by the parser.
     Keyword(Keyword),
@@ -124,6 +126,7 @@ impl Tok {
         match self {
             Self::Illegal => "illegal",
             Self::Eof => "eof",
+            Self::Whitespace => "whitespace",
             Self::Ident => "identifier",
             Self::Keyword(keyword) => keyword.name(),
             Self::Number => "number",
@@ -171,7 +174,7 @@ pub(crate) struct Token {
     pub(crate) space: bool,
     /// A line break stands before it.
     pub(crate) newline: bool,
-    /// Why it is [`Tok::Illegal`], when there is more to say than that.
+    /// Why it is [`Tok::Illegal`], when there is more to say than that: a line for each error.
     pub(crate) problem: Option<&'static str>,
 }
 
@@ -311,7 +314,10 @@ impl<'t> Lexer<'t> {
             at = end;
         }
         if self.byte(at).is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_') {
-            problem = problem.or(Some("illegal number format"));
+            problem = Some(match problem {
+                Some("expected fraction") => "expected fraction\nillegal number format",
+                problem => problem.unwrap_or("illegal number format"),
+            });
             at = self.word_end(at);
         }
         (if problem.is_some() { Tok::Illegal } else { Tok::Number }, at, problem)

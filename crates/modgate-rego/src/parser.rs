@@ -36,8 +36,11 @@ const MAX_STACK: usize = 1 << 20;
 /// The one error that has no place.
 const EMPTY_MODULE: &str = "empty module";
 
-/// How many errors are reported.
+/// How many errors of syntax are reported.
 const MAX_ERRORS: usize = 10;
+
+/// How many statements that are no rules are reported; OPA reports each.
+const MAX_STATEMENTS: usize = 100;
 
 /// How deep terms and bodies may nest. A chain of infix operators nests once per operator.
 pub const MAX_NESTING: usize = 128;
@@ -51,7 +54,7 @@ pub fn parse_module(name: &str, text: &str, version: RegoVersion) -> Result<Modu
     let name = Str::from(name);
     let mut parser = Parser::new(&name, text, version)?;
     match parser.module() {
-        Some(module) if parser.errors.is_empty() => Ok(module),
+        Some(module) if parser.is_clean() => Ok(module),
         _ => Err(parser.into_errors()),
     }
 }
@@ -104,6 +107,10 @@ struct Parser<'t> {
     hints: Vec<&'static str>,
     /// Most are dropped again by backing up, so they are worked out only at the end.
     errors: Vec<Problem>,
+    /// Statements that are no rules. OPA reports them if the syntax has no error.
+    statements: Vec<Problem>,
+    /// What version 1 forbids in rules. OPA looks for it at the end.
+    strictness: Vec<Problem>,
 }
 
 /// An error that is not worked out yet.
@@ -148,14 +155,28 @@ impl<'t> Parser<'t> {
             fuel: 10_000 + text.len().saturating_mul(16),
             hints: Vec::new(),
             errors: Vec::new(),
+            statements: Vec::new(),
+            strictness: Vec::new(),
         };
         parser.advance();
         Ok(parser)
     }
 
+    /// Whether there is nothing to report.
+    fn is_clean(&self) -> bool {
+        let strict = self.rego_v1 && !self.strictness.is_empty();
+        self.errors.is_empty() && self.statements.is_empty() && !strict
+    }
+
     fn into_errors(mut self) -> Vec<Error> {
-        if self.errors.is_empty() {
+        if self.is_clean() {
             self.illegal("");
+        }
+        if self.errors.is_empty() {
+            self.errors.append(&mut self.statements);
+            if self.rego_v1 {
+                self.errors.append(&mut self.strictness);
+            }
         }
         let length = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
         let mut errors = Vec::new();
@@ -164,6 +185,10 @@ impl<'t> Parser<'t> {
             let mut error = Error::at(Code::Parse, self.name, self.text, span, message);
             if excerpt {
                 error = error.with_excerpt(self.text);
+                if self.text.as_bytes().get(span.start as usize) == Some(&b'\n') {
+                    // OPA has read the line break where white space may not stand.
+                    error.line += 1;
+                }
                 if span.start == length {
                     // OPA counts the characters it has read.
                     error.column = error.column.saturating_sub(1);
@@ -189,15 +214,12 @@ impl<'t> Parser<'t> {
             let is_ref = !next.space && matches!(next.kind, Tok::Dot | Tok::LBrack);
             if self.at_keyword(Keyword::Package) && !is_ref {
                 let path = self.package()?;
-                if package.is_some() {
+                if !first {
                     self.error_in_statement(self.span_from(start), "unexpected package");
-                } else if !first {
-                    self.error_in_statement(self.span_from(start), "package expected");
                 }
                 package = Some((path, self.span_from(start)));
             } else {
-                if first {
-                    self.error_in_statement(self.span_here(), "package expected");
+                if !self.errors.is_empty() {
                     return None;
                 }
                 if self.at_keyword(Keyword::Import) && !is_ref {
@@ -205,13 +227,19 @@ impl<'t> Parser<'t> {
                 } else {
                     self.rules(&mut rules)?;
                 }
+                if first {
+                    // OPA looks no further at what stands in the package's place.
+                    self.statements.clear();
+                    self.strictness.clear();
+                    self.error_in_statement(self.span_from(start), "package expected");
+                }
             }
             first = false;
         }
-        let Some((package, package_span)) = package else {
+        if first {
             self.error_in_statement(Span::default(), EMPTY_MODULE);
-            return None;
-        };
+        }
+        let (package, package_span) = package?;
         Some(Module {
             name: self.name.clone(),
             text: Arc::from(self.text),
@@ -274,10 +302,14 @@ impl<'t> Parser<'t> {
         let keywords = std::mem::replace(&mut self.keywords, 0);
         let term = self.term();
         self.keywords = keywords;
-        // The token after the path was read without the future keywords.
-        let token = Token { kind: unkeyword(self.token.kind), problem: None, ..self.token };
-        self.install(token);
-        let term = term?;
+        // The token after the path was read without the future keywords, of which `not` is one.
+        if self.at_keyword(Keyword::Not) {
+            self.token.kind = Tok::Ident;
+        }
+        let Some(term) = term else {
+            self.error(self.span_here(), "expected path");
+            return None;
+        };
         let path_span = term.span;
         let mut path = Vec::new();
         let mut last_span = path_span;
@@ -342,7 +374,15 @@ impl<'t> Parser<'t> {
 
     fn import_rego(&mut self, path: &[Str], aliased: bool, span: Span) -> Option<()> {
         if path.len() != 2 || path.get(1).map(Str::as_str) != Some("v1") {
-            let written = path.join(".");
+            let written: String = path
+                .iter()
+                .enumerate()
+                .map(|(index, part)| match Keyword::from_name(part) {
+                    _ if index == 0 => part.to_string(),
+                    Some(keyword) if !keyword.is_future() => format!("[\"{part}\"]"),
+                    _ => format!(".{part}"),
+                })
+                .collect();
             self.error(span, format!("invalid import `{written}`, must be `rego.v1`"));
             return None;
         }
@@ -355,7 +395,6 @@ impl<'t> Parser<'t> {
         }
         self.rego_v1 = true;
         self.keywords = u8::MAX;
-        self.refresh();
         Some(())
     }
 
@@ -385,22 +424,11 @@ impl<'t> Parser<'t> {
                 }
             },
         }
-        self.refresh();
         Some(())
-    }
-
-    /// Looks at the current token again after keywords have been added.
-    fn refresh(&mut self) {
-        let token = Token { kind: unkeyword(self.token.kind), problem: None, ..self.token };
-        self.install(token);
     }
 
     fn is_reserved(&self, word: &str) -> bool {
         Keyword::from_name(word)
             .is_some_and(|keyword| !keyword.is_future() || self.version == RegoVersion::V1)
     }
-}
-
-fn unkeyword(kind: Tok) -> Tok {
-    if matches!(kind, Tok::Keyword(_)) { Tok::Ident } else { kind }
 }

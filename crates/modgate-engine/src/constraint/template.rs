@@ -477,6 +477,12 @@ fn rego_problems(resource: &Value, errors: &[modgate_rego::Error]) -> Vec<Templa
         }
         let version = advice::version_of(resource, &field);
         let help = text.and_then(|text| advice::advice(text, version, error));
+        // Rego of another version is one mistake, of which OPA reports each statement.
+        let is_told = |known: &TemplateProblem| known.field == field && known.help == help;
+        if error.code == modgate_rego::Code::Parse && help.is_some() && problems.iter().any(is_told)
+        {
+            continue;
+        }
         // The engine's own module uses the rule as the template should have written it.
         let rule = text.and_then(|text| text.find("violation[")).filter(|_| of_rule);
         let span = rule.map_or(span, |at| Span::new(at, at + "violation".len()));

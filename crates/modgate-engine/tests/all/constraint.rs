@@ -388,7 +388,10 @@ fn rego_checks() {
                 disallowed ref ";
     let violation = |body: &str| format!("package p\nviolation[{{\"msg\": \"m\"}}] {{ {body} }}");
     for (rego, expected) in [
-        ("package p\nviolation[{".to_owned(), "1 error occurred: template:2: rego_parse_error: "),
+        (
+            "package p\nviolation[{".to_owned(),
+            "2 errors occurred:\ntemplate:2: rego_parse_error: unexpected eof token\n",
+        ),
         (
             "package p\nother { true }".to_owned(),
             "invalid rego: invalid module: missing required rules: [violation]",

@@ -22,6 +22,7 @@ use modgate_value::{Budget, Value};
 pub const SUITES: &[Suite] = &[
     Suite { name: "languages/rego.json", run: recorded::run },
     Suite { name: "languages/rego-programs.json", run: programs::run },
+    Suite { name: "languages/rego-syntax.json", run: programs::run },
     Suite { name: "languages/library-rego-results.json", run: library::run },
     Suite { name: "languages/rego-pairs*.json", run: pairs::run },
     Suite { name: "opa/*.json", run: opa::run },

@@ -302,7 +302,11 @@ impl Parser<'_> {
             }
             let operator = member_operator("member_2", self.span_here());
             self.advance();
-            let right = self.binary(None, 0)?;
+            // As OPA, which goes on after the error for what the operator leaves.
+            let Some(right) = self.binary(None, 0) else {
+                self.height = height;
+                return Some(left);
+            };
             height = height.max(self.height) + 1;
             self.grown(height)?;
             let span = left.span.to(right.span);
@@ -327,7 +331,7 @@ impl Parser<'_> {
             }
             let operator = operator_term(name, self.span_here());
             self.advance();
-            let right = self.binary(None, own + 1)?;
+            let Some(right) = self.binary(None, own + 1) else { break };
             height = height.max(self.height) + 1;
             self.grown(height)?;
             let span = left.span.to(right.span);
@@ -338,7 +342,7 @@ impl Parser<'_> {
     }
 }
 
-fn is_member_operator(operator: &Term) -> bool {
+pub(super) fn is_member_operator(operator: &Term) -> bool {
     match &operator.kind {
         TermKind::Ref(parts) => match parts.as_slice() {
             [
@@ -363,7 +367,7 @@ fn member_operator(name: &'static str, span: Span) -> Term {
 }
 
 /// The built-in an infix operator stands for, and how tightly it binds.
-pub(super) fn infix_operator(kind: Tok) -> Option<(&'static str, usize)> {
+fn infix_operator(kind: Tok) -> Option<(&'static str, usize)> {
     Some(match kind {
         Tok::Equal => ("equal", 0),
         Tok::Neq => ("neq", 0),

@@ -2,7 +2,7 @@
 
 use modgate_value::Str;
 
-use super::{Parser, body::infix_operator};
+use super::{Parser, body::is_member_operator};
 use crate::{
     ast::{Body, Else, Expr, ExprKind, Head, HeadKind, Rule, Span, Term, TermKind, is_ground},
     lexer::{Keyword, Tok},
@@ -18,8 +18,45 @@ struct RuleHead {
     span: Span,
 }
 
+/// A statement that is not a package and not an import.
+enum Statement {
+    /// Rules with bodies, a default or a `contains`, which were pushed.
+    Rules,
+    /// What stands there is an expression, which may be a rule without a body.
+    Expression(Option<RuleHead>),
+}
+
 impl Parser<'_> {
+    /// Reads one statement as rules and, if it is none, as an expression, as OPA does.
     pub(super) fn rules(&mut self, rules: &mut Vec<Rule>) -> Option<()> {
+        let mark = self.mark();
+        let Statement::Expression(head) = self.rule(rules)? else { return Some(()) };
+        if !self.errors.is_empty() {
+            return None;
+        }
+        let end = self.last_end;
+        self.reset(mark);
+        let expr = self.literal()?;
+        let mut problem = unfit(&expr);
+        while self.at(Tok::Semicolon) {
+            self.advance();
+            self.literal()?;
+            problem = Some("multiple expressions cannot be used for rule head".to_owned());
+        }
+        match (problem, head) {
+            (None, Some(head)) if self.last_end == end => {
+                self.bodiless_rule(mark.token.start, head, rules);
+            }
+            (problem, _) => {
+                let problem =
+                    problem.unwrap_or_else(|| "expression cannot be used for rule head".to_owned());
+                self.error_in_statement(expr.span, problem);
+            }
+        }
+        Some(())
+    }
+
+    fn rule(&mut self, rules: &mut Vec<Rule>) -> Option<Statement> {
         let start = self.token.start;
         self.keyword_starts_ref();
         let default = self.at_keyword(Keyword::Default);
@@ -27,45 +64,30 @@ impl Parser<'_> {
             self.advance();
             self.keyword_starts_ref();
         }
-        if !self.at(Tok::Ident) && !self.at_keyword(Keyword::Contains) {
-            return self.not_a_rule(default);
+        if !self.at(Tok::Ident) {
+            return Some(Statement::Expression(None));
         }
         let mut head = self.head(default)?;
         if default {
-            return self.default_rule(start, head, rules);
+            return self.default_rule(start, head, rules).map(|()| Statement::Rules);
         }
         let has_if = self.at_keyword(Keyword::If);
         let has_brace = self.at(Tok::LBrace);
         let contains = head.member.is_some();
-        let function = head.args.is_some();
-        let mut generated_value = false;
-        // `p[x] { .. }` and a bare `p[x]` define a set, in version 0.
-        if !has_if && !contains && !function && head.name.len() == 2 && head.value.is_none() {
+        if !has_if && !has_brace && !contains {
+            return Some(Statement::Expression(Some(head)));
+        }
+        // `p[x] { .. }` defines a set, in version 0.
+        if !has_if
+            && !contains
+            && head.args.is_none()
+            && head.value.is_none()
+            && head.name.len() == 2
+        {
             head.member = head.name.pop();
-        } else if !contains && !function && head.value.is_none() {
-            generated_value = true;
         }
+        let head = finished(head);
         let bodiless = !has_if && !has_brace;
-        if bodiless && !contains && head.value.is_none() {
-            self.check_bare_head(&head)?;
-        }
-        let sort = if function { "function" } else { "rule" };
-        let kind = match head.member {
-            Some(member) => HeadKind::Member(member),
-            None => HeadKind::Value {
-                value: head.value.unwrap_or(true_term(head.span)),
-                assigned: head.assigned,
-            },
-        };
-        let is_set = matches!(kind, HeadKind::Member(_));
-        let ground = head.name.iter().skip(1).all(is_ground);
-        let dotted = head.name.len() > 1;
-        let keyword_name = match head.name.as_slice() {
-            [Term { kind: TermKind::Var(name), .. }] => Keyword::from_name(name).map(Keyword::name),
-            _ => None,
-        };
-        let head = Head { name: head.name, args: head.args, kind, span: head.span };
-
         let body = if has_if {
             self.advance();
             self.if_body()?
@@ -74,11 +96,12 @@ impl Parser<'_> {
         } else {
             vec![true_expr(head.span)]
         };
+        let complaints = self.strictness.len();
         let mut els = Vec::new();
         if !bodiless && self.at_keyword(Keyword::Else) && !self.keyword_starts_ref() {
-            let problem = if dotted && !ground {
+            let problem = if head.name.len() > 1 && !head.name.iter().skip(1).all(is_ground) {
                 Some("else keyword cannot be used on rules with variables in head")
-            } else if is_set {
+            } else if matches!(head.kind, HeadKind::Member(_)) {
                 Some("else keyword cannot be used on multi-value rules")
             } else {
                 None
@@ -90,27 +113,60 @@ impl Parser<'_> {
             self.else_chain(&mut els)?;
         }
         let span = self.span_from(start);
-        if self.rego_v1 {
-            let mut complain = |message: String| self.error_in_statement(span, message);
-            if let Some(word) = keyword_name {
-                complain(format!("{word} keyword cannot be used for rule name"));
-            }
-            if bodiless && generated_value {
-                complain(format!("{sort} must have value assignment and/or body declaration"));
-            }
-            if has_brace {
-                complain(format!("`if` keyword is required before {sort} body"));
-            }
-            if is_set && !contains {
-                complain("`contains` keyword is required for partial set rules".to_owned());
-            }
+        // The rule's complaints stand before those of its `else`.
+        let of_else = self.strictness.split_off(complaints);
+        self.complain_of_name(&head, span);
+        if has_brace {
+            let message = format!("`if` keyword is required before {} body", sort(&head));
+            self.error_in_v1(span, message);
         }
+        self.complain_of_set(&head, contains, span);
+        self.strictness.extend(of_else);
         rules.push(Rule { head, body, els, default: false, span });
-        if bodiless { Some(()) } else { self.more_bodies(sort, rules) }
+        if !bodiless {
+            self.more_bodies(rules)?;
+        }
+        Some(Statement::Rules)
+    }
+
+    /// A rule that is written as an expression: `p := 1`, `p[x]`, `f(x) = y`, `p.q.r`.
+    fn bodiless_rule(&mut self, start: usize, mut head: RuleHead, rules: &mut Vec<Rule>) {
+        let mut generated = false;
+        if head.args.is_none() && head.value.is_none() && head.name.len() == 2 {
+            head.member = head.name.pop();
+        } else {
+            generated = head.args.is_none() && head.value.is_none();
+        }
+        let head = finished(head);
+        let span = self.span_from(start);
+        self.complain_of_name(&head, span);
+        if generated {
+            let sort = sort(&head);
+            let message = format!("{sort} must have value assignment and/or body declaration");
+            self.error_in_v1(span, message);
+        }
+        self.complain_of_set(&head, false, span);
+        let body = vec![true_expr(head.span)];
+        rules.push(Rule { head, body, els: Vec::new(), default: false, span });
+    }
+
+    fn complain_of_name(&mut self, head: &Head, span: Span) {
+        if let [Term { kind: TermKind::Var(name), .. }] = head.name.as_slice()
+            && let Some(word) = Keyword::from_name(name)
+        {
+            let message = format!("{} keyword cannot be used for rule name", word.name());
+            self.error_in_v1(span, message);
+        }
+    }
+
+    fn complain_of_set(&mut self, head: &Head, contains: bool, span: Span) {
+        if matches!(head.kind, HeadKind::Member(_)) && !contains {
+            self.error_in_v1(span, "`contains` keyword is required for partial set rules");
+        }
     }
 
     /// Further bodies in braces, each of which makes a rule with the head of the last one.
-    fn more_bodies(&mut self, sort: &str, rules: &mut Vec<Rule>) -> Option<()> {
+    fn more_bodies(&mut self, rules: &mut Vec<Rule>) -> Option<()> {
         while self.at(Tok::LBrace) {
             let Some(Rule { head, els, .. }) = rules.last() else { break };
             if !els.is_empty() {
@@ -121,71 +177,14 @@ impl Parser<'_> {
             let start = self.token.start;
             let body = self.braced_body()?;
             let span = self.span_from(start);
-            if self.rego_v1 {
-                let message = format!("`if` keyword is required before {sort} body");
-                self.error_in_statement(span, message);
-            }
+            let message = format!("`if` keyword is required before {} body", sort(&head));
+            self.error_in_v1(span, message);
             if let Some(args) = &mut head.args {
                 args.iter_mut().for_each(|arg| self.renew_wildcards(arg));
             }
             rules.push(Rule { head, body, els: Vec::new(), default: false, span });
         }
         Some(())
-    }
-
-    /// The error for a statement that does not begin as rules do. It is parsed as an expression, for
-    /// the sake of the message.
-    fn not_a_rule(&mut self, default: bool) -> Option<()> {
-        if default {
-            return self.fail("");
-        }
-        let expr = self.literal()?;
-        let message = match &expr.kind {
-            _ if !expr.with.is_empty() => {
-                "expressions using with keyword cannot be used for rule head".to_owned()
-            }
-            _ if expr.negated => "negated expressions cannot be used for rule head".to_owned(),
-            ExprKind::Some(_) | ExprKind::SomeIn { .. } => {
-                "'some' declarations cannot be used for rule head".to_owned()
-            }
-            ExprKind::Term(term) => {
-                let named = match &term.kind {
-                    TermKind::Call(_, args) => args.first().unwrap_or(term),
-                    _ => term,
-                };
-                format!("{} cannot be used for rule name", named.kind.type_name())
-            }
-            _ => "expression cannot be used for rule head".to_owned(),
-        };
-        self.error_in_statement(expr.span, message);
-        None
-    }
-
-    /// The error for a head without value and body that is only an expression after all.
-    fn check_bare_head(&mut self, head: &RuleHead) -> Option<()> {
-        let named = match head.name.as_slice() {
-            [Term { kind: TermKind::Var(name), .. }] => Some(name.as_str()),
-            _ => None,
-        };
-        let is_builtin = |name| crate::builtins::find(name).is_some();
-        let problem = if infix_operator(self.token.kind).is_some()
-            || (head.args.is_some() && named.is_some_and(is_builtin))
-        {
-            Some("rule name conflicts with built-in function")
-        } else if self.at_keyword(Keyword::With) {
-            Some("expressions using with keyword cannot be used for rule head")
-        } else if named.is_some() && head.args.is_none() && head.member.is_none() {
-            Some("var cannot be used for rule name")
-        } else {
-            None
-        };
-        match problem {
-            Some(problem) => {
-                self.error_in_statement(head.span, problem);
-                None
-            }
-            None => Some(()),
-        }
     }
 
     fn renew_wildcards(&mut self, term: &mut Term) {
@@ -265,7 +264,10 @@ impl Parser<'_> {
         }
         // Unlike anywhere else, white space may stand before what continues the name.
         let term = match self.token.kind {
-            Tok::LParen | Tok::Dot | Tok::LBrack => self.reference(first, start)?,
+            Tok::LParen | Tok::Dot | Tok::LBrack => match self.reference(first, start) {
+                Some(term) => term,
+                None => return self.fail("expected rule head name"),
+            },
             _ => first,
         };
         let mut head = RuleHead {
@@ -295,14 +297,15 @@ impl Parser<'_> {
             .get(start..self.last_end)
             .and_then(|text| text.split('(').next())
             .unwrap_or("")
-            .to_owned();
-        self.head_value(&mut head, &name, default)?;
+            .split_whitespace()
+            .collect::<String>();
+        self.head_value(&mut head, &name, default);
         head.span = self.span_from(start);
         Some(head)
     }
 
     /// The key after `contains`, or the value after `=` or `:=`. `name` is for messages.
-    fn head_value(&mut self, head: &mut RuleHead, name: &str, default: bool) -> Option<()> {
+    fn head_value(&mut self, head: &mut RuleHead, name: &str, default: bool) {
         match self.token.kind {
             Tok::Keyword(Keyword::Contains) => {
                 if head.args.is_some() {
@@ -312,27 +315,28 @@ impl Parser<'_> {
                     ));
                 }
                 self.advance();
-                let Some(member) = self.infix() else {
+                let member = self.infix().unwrap_or_else(|| {
                     let note =
                         format!("expected rule key term (e.g., {name} contains <VALUE> {{ ... }})");
-                    return self.fail(&note);
-                };
+                    self.illegal(&note);
+                    true_term(self.span_here())
+                });
                 head.member = Some(member);
             }
             Tok::Unify => {
                 self.advance();
-                let Some(value) = self.infix() else {
-                    let note = format!(
+                head.value = self.infix();
+                if head.value.is_none() {
+                    self.illegal(&format!(
                         "expected rule value term (e.g., {name}[<nil>] = <VALUE> {{ ... }})"
-                    );
-                    return self.fail(&note);
-                };
-                head.value = Some(value);
+                    ));
+                }
             }
             Tok::Assign => {
                 self.advance();
                 head.assigned = true;
-                let Some(value) = self.infix() else {
+                head.value = self.infix();
+                if head.value.is_none() {
                     let note = if head.args.as_ref().is_some_and(|args| !args.is_empty()) {
                         format!(
                             "expected function value term (e.g., {name}(...) := <VALUE> {{ ... }})"
@@ -344,13 +348,11 @@ impl Parser<'_> {
                     } else {
                         format!("expected rule value term (e.g., {name} := <VALUE> {{ ... }})")
                     };
-                    return self.fail(&note);
-                };
-                head.value = Some(value);
+                    self.illegal(&note);
+                }
             }
             _ => {}
         }
-        Some(())
     }
 
     pub(super) fn braced_body(&mut self) -> Option<Body> {
@@ -392,9 +394,9 @@ impl Parser<'_> {
                 self.advance();
             }
             let body = if self.at(Tok::LBrace) {
-                if !has_if && self.rego_v1 {
+                if !has_if {
                     let span = self.span(start, self.token.end);
-                    self.error_in_statement(span, "`if` keyword is required before rule body");
+                    self.error_in_v1(span, "`if` keyword is required before rule body");
                 }
                 self.braced_body()?
             } else if has_if {
@@ -413,6 +415,69 @@ impl Parser<'_> {
             els.push(Else { value, body, span: self.span_from(start) });
         }
         Some(())
+    }
+}
+
+/// The head as the tree has it.
+fn finished(head: RuleHead) -> Head {
+    let kind = match head.member {
+        Some(member) => HeadKind::Member(member),
+        None => HeadKind::Value {
+            value: head.value.unwrap_or(true_term(head.span)),
+            assigned: head.assigned,
+        },
+    };
+    Head { name: head.name, args: head.args, kind, span: head.span }
+}
+
+fn sort(head: &Head) -> &'static str {
+    if head.args.is_some() { "function" } else { "rule" }
+}
+
+/// Why an expression is no rule.
+fn unfit(expr: &Expr) -> Option<String> {
+    if !expr.with.is_empty() {
+        return Some("expressions using with keyword cannot be used for rule head".to_owned());
+    }
+    if expr.negated {
+        return Some("negated expressions cannot be used for rule head".to_owned());
+    }
+    let term = match &expr.kind {
+        ExprKind::Term(term) => term,
+        ExprKind::Some(_) | ExprKind::SomeIn { .. } => {
+            return Some("'some' declarations cannot be used for rule head".to_owned());
+        }
+        _ => return Some("expression cannot be used for rule head".to_owned()),
+    };
+    let TermKind::Call(operator, args) = &term.kind else {
+        return match &term.kind {
+            TermKind::Ref(parts) if parts.len() == 1 => {
+                Some("refs cannot be used for rule head".to_owned())
+            }
+            TermKind::Ref(_) => None,
+            other => Some(format!("{} cannot be used for rule name", other.type_name())),
+        };
+    };
+    let name = match &operator.kind {
+        TermKind::Ref(parts) => parts.as_slice(),
+        _ => std::slice::from_ref(&**operator),
+    };
+    let conflict = || Some("rule name conflicts with built-in function".to_owned());
+    match name {
+        [Term { kind: TermKind::Var(name), .. }] if matches!(name.as_str(), "eq" | "assign") => {
+            match &args.first()?.kind {
+                TermKind::Var(_) | TermKind::Ref(_) | TermKind::Call(..) => None,
+                other => Some(format!("{} cannot be used for rule name", other.type_name())),
+            }
+        }
+        [Term { kind: TermKind::Var(name), .. }] if crate::builtins::find(name).is_some() => {
+            conflict()
+        }
+        _ if is_member_operator(operator) => conflict(),
+        _ if args.is_empty() => {
+            Some("rule argument list must take at least one argument".to_owned())
+        }
+        _ => None,
     }
 }
 

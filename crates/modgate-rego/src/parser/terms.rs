@@ -241,6 +241,9 @@ impl Parser<'_> {
                         _ => false,
                     };
                     if !is_name {
+                        if self.token.space {
+                            self.token = self.space_here();
+                        }
                         return self.fail("expected identifier");
                     }
                     let name = Str::from(self.lit());
@@ -378,8 +381,18 @@ impl Parser<'_> {
         comprehension: bool,
     ) -> Option<Term> {
         self.advance();
+        let before = self.mark();
         let value = self.term()?;
         let mut height = key_height.max(self.height);
+        if comprehension && matches!(self.token.kind, Tok::RBrace | Tok::Comma) {
+            let Some(pairs) = self.pairs((key, value), height) else {
+                // As OPA, which forgets what was wrong in the pairs.
+                self.reset(before);
+                return self.fail("non-terminated object");
+            };
+            let span = self.span(start, self.token.end);
+            return Some(Term { kind: TermKind::Object(pairs), span });
+        }
         if self.at(Tok::Or) && comprehension {
             let mark = self.mark();
             self.advance();
@@ -389,14 +402,22 @@ impl Parser<'_> {
                 let kind = TermKind::ObjectComprehension(Box::new((key, value)), body);
                 return Some(Term { kind, span });
             }
-            if !self.at(Tok::Comma) {
+            // OPA reads the value again whatever was wrong, which takes for ever where these nest.
+            if !matches!(self.token.kind, Tok::Comma | Tok::RBrace) {
                 return None;
             }
             self.reset(mark);
         }
         let value = self.infix_from(Some((value, height)), false)?;
         height = height.max(self.height);
-        let mut pairs = vec![(key, value)];
+        let pairs = self.pairs((key, value), height)?;
+        let span = self.span(start, self.token.end);
+        Some(Term { kind: TermKind::Object(pairs), span })
+    }
+
+    /// The pairs of an object from behind its first one.
+    fn pairs(&mut self, first: (Term, Term), mut height: usize) -> Option<Vec<(Term, Term)>> {
+        let mut pairs = vec![first];
         loop {
             match self.token.kind {
                 Tok::RBrace => break,
@@ -420,8 +441,7 @@ impl Parser<'_> {
             pairs.push((key, value));
         }
         self.grown(height + 1)?;
-        let span = self.span(start, self.token.end);
-        Some(Term { kind: TermKind::Object(pairs), span })
+        Some(pairs)
     }
 
     fn list(&mut self, end: Tok, mut items: Vec<Term>) -> Option<Vec<Term>> {

@@ -1,6 +1,6 @@
 //! The token at hand, places, and errors.
 
-use super::{MAX_ERRORS, MAX_NESTING, MAX_STACK, Mark, Parser, Problem};
+use super::{MAX_ERRORS, MAX_NESTING, MAX_STACK, MAX_STATEMENTS, Mark, Parser, Problem};
 use crate::{
     ast::Span,
     lexer::{Keyword, Tok, Token},
@@ -32,7 +32,7 @@ impl<'t> Parser<'t> {
             token.kind = Tok::Keyword(keyword);
         }
         self.token = token;
-        if let Some(problem) = token.problem {
+        for problem in token.problem.into_iter().flat_map(str::lines) {
             self.error(self.span_here(), problem);
         }
     }
@@ -72,6 +72,19 @@ impl<'t> Parser<'t> {
         self.last_end = mark.last_end;
         self.errors.truncate(mark.errors);
         self.hints.truncate(mark.hints);
+    }
+
+    /// The white space before the current token, as a token.
+    pub(super) fn space_here(&self) -> Token {
+        let newline = self.text.get(self.last_end..).is_some_and(|rest| rest.starts_with('\n'));
+        Token {
+            kind: Tok::Whitespace,
+            start: self.last_end,
+            end: (self.last_end + 1).min(self.text.len()),
+            space: false,
+            newline,
+            problem: None,
+        }
     }
 
     /// A keyword directly followed by `.` or `[` is a name: `if.x`.
@@ -118,13 +131,24 @@ impl<'t> Parser<'t> {
             hints => message.push_str(&format!(" (hints: {})", hints.join(", "))),
         }
         self.hints.clear();
-        self.errors.push(Problem { span, message, excerpt: true });
+        // OPA remembers that nothing could be read at the end.
+        let is_known = |known: &Problem| known.span == span && known.message == message;
+        if message != "unexpected eof token" || !self.errors.last().is_some_and(is_known) {
+            self.errors.push(Problem { span, message, excerpt: true });
+        }
     }
 
     /// An error about a whole statement, which OPA reports without the line.
     pub(super) fn error_in_statement(&mut self, span: Span, message: impl Into<String>) {
-        if self.errors.len() < MAX_ERRORS {
-            self.errors.push(Problem { span, message: message.into(), excerpt: false });
+        if self.statements.len() < MAX_STATEMENTS {
+            self.statements.push(Problem { span, message: message.into(), excerpt: false });
+        }
+    }
+
+    /// An error about a rule, if the module turns out to be of version 1.
+    pub(super) fn error_in_v1(&mut self, span: Span, message: impl Into<String>) {
+        if self.strictness.len() < MAX_STATEMENTS {
+            self.strictness.push(Problem { span, message: message.into(), excerpt: false });
         }
     }
 
