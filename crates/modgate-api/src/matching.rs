@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use modgate_value::Str;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 /// `spec.match`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -45,17 +45,9 @@ pub struct Kinds {
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
     /// Labels that must have exactly these values; null is the empty text, as Go decodes it.
-    #[serde(deserialize_with = "texts")]
     pub match_labels: Option<BTreeMap<Str, Str>>,
     /// Further requirements.
     pub match_expressions: Option<Vec<Requirement>>,
-}
-
-fn texts<'de, D: Deserializer<'de>>(labels: D) -> Result<Option<BTreeMap<Str, Str>>, D::Error> {
-    let labels = Option::<BTreeMap<Str, Option<Str>>>::deserialize(labels)?;
-    Ok(labels.map(|labels| {
-        labels.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect()
-    }))
 }
 
 /// One entry of `matchExpressions`.

@@ -44,13 +44,12 @@ pub struct ModRuleSpec {
     /// Rules of lower tiers run first; 0 if not given.
     pub execution_tier: i16,
     /// Operations the rule reacts to: `CREATE`, `UPDATE`, `DELETE`.
-    #[serde(deserialize_with = "null_as_empty")]
     pub admission_operations: Vec<Str>,
     /// Criteria items; the rule matches when all of them do.
-    #[serde(rename = "match", deserialize_with = "null_as_empty")]
+    #[serde(rename = "match")]
     pub criteria: Vec<MatchItem>,
     /// Patch operations, in order; for type `Patch`.
-    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub patch: Vec<PatchOperation>,
     /// Go template of the text shown when the rule rejects; for type `Reject`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +71,7 @@ pub struct MatchItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub match_value: Option<String>,
     /// One-of comparison.
-    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub match_values: Vec<String>,
     /// Regular expression, searched for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,15 +134,6 @@ impl ModRule {
 pub const DEFAULT_OPERATIONS: [&str; 2] = ["CREATE", "UPDATE"];
 /// The default of `matchFor`, when missing or empty.
 pub const DEFAULT_MATCH_FOR: &str = "Any";
-
-/// Go's decoder takes `null` for an empty list.
-fn null_as_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
 
 #[cfg(test)]
 mod tests {

@@ -132,6 +132,18 @@ impl<'de> Nested<'de> {
     }
 }
 
+/// Null is the zero value of a type, as Go decodes it.
+macro_rules! null_is_zero {
+    ($($name:ident: $visit:ident($zero:expr)),*) => {
+        $(fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+            match self.value {
+                Value::Null => visitor.$visit($zero),
+                _ => self.deserialize_any(visitor),
+            }
+        })*
+    };
+}
+
 impl<'de> Deserializer<'de> for Nested<'de> {
     type Error = DecodeError;
 
@@ -163,7 +175,7 @@ impl<'de> Deserializer<'de> for Nested<'de> {
         }
     }
 
-    /// Null is an object without members, as Go decodes it. serde would read a list as the fields in their order.
+    /// Null is an object without members. serde would read a list as the fields in their order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -208,9 +220,30 @@ impl<'de> Deserializer<'de> for Nested<'de> {
         visitor.visit_unit()
     }
 
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match self.value {
+            Value::Null => visitor.visit_seq(Elements { list: self, rest: [].iter().enumerate() }),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match self.value {
+            Value::Null => visitor.visit_map(Members { map: self, rest: [].iter(), member: None }),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    null_is_zero! {
+        deserialize_bool: visit_bool(false), deserialize_str: visit_borrowed_str(""),
+        deserialize_string: visit_borrowed_str(""), deserialize_i8: visit_i64(0),
+        deserialize_i16: visit_i64(0), deserialize_i32: visit_i64(0), deserialize_i64: visit_i64(0),
+        deserialize_u8: visit_i64(0), deserialize_u16: visit_i64(0), deserialize_u32: visit_i64(0),
+        deserialize_u64: visit_i64(0), deserialize_f32: visit_i64(0), deserialize_f64: visit_i64(0)
+    }
+
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map identifier
+        i128 u128 char bytes byte_buf unit unit_struct tuple tuple_struct identifier
     }
 }
 

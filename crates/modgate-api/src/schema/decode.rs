@@ -7,8 +7,8 @@ use modgate_value::{DecodeError, Number, Object, Str, Value, regex::Allowance};
 use super::{Additional, Items, MAX_SCHEMA_DEPTH, Pattern, Rule, Schema, Unsupported, path::Path};
 
 impl Schema {
-    /// Decodes a JSONSchemaProps; `path` is where it stands, for errors. Null is as good as
-    /// absent, and unknown keywords are left out, as the API server does.
+    /// Decodes a JSONSchemaProps; `path` is where it stands, for errors. Null is the zero value
+    /// of its type, as Go decodes it, and unknown keywords are left out, as the API server does.
     ///
     /// # Errors
     ///
@@ -32,7 +32,9 @@ fn schema(
         let message = format!("the schema nests deeper than {MAX_SCHEMA_DEPTH} levels");
         return Err(error(path, message));
     }
-    let Some(object) = value.as_object() else {
+    let nothing = Object::default();
+    let object = if value.is_null() { Some(&nothing) } else { value.as_object() };
+    let Some(object) = object else {
         return Err(error(path, format!("expected a schema, got a {}", value.type_name())));
     };
     let reader = Reader { object, path, depth, patterns };
@@ -154,7 +156,8 @@ impl<'a> Reader<'a> {
         let texts = self.list(key)?.iter().enumerate();
         texts
             .map(|(index, value)| {
-                value.as_str().map(Str::from).ok_or_else(|| {
+                let text = if value.is_null() { Some("") } else { value.as_str() };
+                text.map(Str::from).ok_or_else(|| {
                     let message = format!("expected a string, got a {}", value.type_name());
                     error(&self.path.child(key).index(index), message)
                 })
@@ -195,12 +198,7 @@ impl<'a> Reader<'a> {
         members
             .map(|(name, value)| {
                 let path = list.child(name);
-                // Go decodes a null among the values of a map to the empty schema.
-                let decoded = if value.is_null() {
-                    Schema::default()
-                } else {
-                    schema(value, &path, (self.depth + 1, self.patterns))?
-                };
+                let decoded = schema(value, &path, (self.depth + 1, self.patterns))?;
                 Ok((name.clone(), Arc::new(decoded)))
             })
             .collect()
@@ -220,7 +218,9 @@ impl<'a> Reader<'a> {
         rules
             .map(|(index, value)| {
                 let path = list.index(index);
-                let Some(object) = value.as_object() else {
+                let nothing = Object::default();
+                let object = if value.is_null() { Some(&nothing) } else { value.as_object() };
+                let Some(object) = object else {
                     let message = format!("expected a rule, got a {}", value.type_name());
                     return Err(error(&path, message));
                 };

@@ -13,10 +13,8 @@ pub(super) const KIND: &str = "Suite";
 #[serde(default)]
 pub struct Suite {
     /// Whether to skip it.
-    #[serde(deserialize_with = "or_default")]
     pub skip: bool,
     /// Its tests.
-    #[serde(deserialize_with = "or_default")]
     pub tests: Vec<Test>,
 }
 
@@ -25,25 +23,18 @@ pub struct Suite {
 #[serde(default)]
 pub struct Test {
     /// Its name.
-    #[serde(deserialize_with = "or_default")]
     pub name: Str,
     /// File of the ConstraintTemplate.
-    #[serde(deserialize_with = "or_default")]
     pub template: Str,
     /// File of the constraint.
-    #[serde(deserialize_with = "or_default")]
     pub constraint: Str,
     /// File of ExpansionTemplates; empty for none.
-    #[serde(deserialize_with = "or_default")]
     pub expansion: Str,
     /// Whether the constraint must violate the template's schema.
-    #[serde(deserialize_with = "or_default")]
     pub invalid: bool,
     /// Whether to skip it.
-    #[serde(deserialize_with = "or_default")]
     pub skip: bool,
     /// Objects, and the expected violations.
-    #[serde(deserialize_with = "or_default")]
     pub cases: Vec<Case>,
     /// Files of mutators that run over each object first. Ours.
     pub mutators: Option<Vec<Str>>,
@@ -58,19 +49,14 @@ pub struct Test {
 #[serde(default)]
 pub struct Case {
     /// Its name.
-    #[serde(deserialize_with = "or_default")]
     pub name: Str,
     /// File of the object, or of an AdmissionReview.
-    #[serde(deserialize_with = "or_default")]
     pub object: Str,
     /// Files of referential data.
-    #[serde(deserialize_with = "or_default")]
     pub inventory: Vec<Str>,
     /// The expected violations.
-    #[serde(deserialize_with = "or_default")]
     pub assertions: Vec<Assertion>,
     /// Whether to skip it.
-    #[serde(deserialize_with = "or_default")]
     pub skip: bool,
     /// The operation; the default is `CREATE`. Ours, like all members below.
     pub operation: Option<Str>,
@@ -145,13 +131,4 @@ impl<'de> Deserialize<'de> for Violations {
         }
         deserializer.deserialize_any(Visitor)
     }
-}
-
-/// `null` is what is missing.
-fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
