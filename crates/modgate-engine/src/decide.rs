@@ -239,8 +239,11 @@ impl<O: Observer> Run<'_, '_, O> {
         let review = self.review.as_ref();
         let namespace = namespace(review, host)?;
         let subject = if stages.as_given { self.given } else { review };
+        let hides = review.hides_namespace();
         let admission = match stages.constraints {
-            true => Some(admission(subject, namespace.as_ref(), stages.caller)?),
+            true => {
+                Some(admission(subject, namespace.as_ref(), stages.caller)?.hiding_namespace(hides))
+            }
             false => None,
         };
         let is_mutated = self.decision.mutated.as_ref().is_some_and(|it| it.object.is_some());
@@ -266,7 +269,7 @@ impl<O: Observer> Run<'_, '_, O> {
             let mut violations = snapshot.ask(&admission, point, self.evaluation);
             self.observer.reviewed(None);
             for (index, resultant) in resultants.iter().enumerate() {
-                let admission = expansion.admission(resultant);
+                let admission = expansion.admission(resultant).hiding_namespace(hides);
                 let mut implied = snapshot.ask(&admission, point, self.evaluation);
                 implied.iter_mut().for_each(|violation| charge(violation, resultant, index));
                 violations.append(&mut implied);
@@ -276,7 +279,7 @@ impl<O: Observer> Run<'_, '_, O> {
                 let traces = snapshot.explain_admission(&admission, point, self.evaluation);
                 self.observer.constraints(traces);
                 for resultant in &resultants {
-                    let admission = expansion.admission(resultant);
+                    let admission = expansion.admission(resultant).hiding_namespace(hides);
                     let traces = snapshot.explain_admission(&admission, point, self.evaluation);
                     self.observer.resultant(resultant, traces);
                 }

@@ -15,6 +15,8 @@ pub struct Review {
     origin: Origin,
     /// The Namespace of the object, where the caller knows it and the host is not asked.
     namespace: Option<Option<Value>>,
+    /// Whether only match blocks see that Namespace.
+    hides_namespace: bool,
 }
 
 /// Where a review comes from.
@@ -50,7 +52,7 @@ impl Review {
     pub fn parse(document: &Value) -> Result<Self, ReviewError> {
         let request = AdmissionReview::from_value(document)?.request;
         let sent = document.get("request").cloned().unwrap_or_default();
-        Ok(Self { request, sent, origin: Origin::Sent, namespace: None })
+        Ok(Self { request, sent, origin: Origin::Sent, namespace: None, hides_namespace: false })
     }
 
     /// Reads the `request` member of an AdmissionReview, as [`parse`](Self::parse) does.
@@ -61,7 +63,7 @@ impl Review {
     pub fn from_request(request: &Value) -> Result<Self, ReviewError> {
         let sent = request.clone();
         let request = AdmissionRequest::from_value(request)?;
-        Ok(Self { request, sent, origin: Origin::Sent, namespace: None })
+        Ok(Self { request, sent, origin: Origin::Sent, namespace: None, hides_namespace: false })
     }
 
     /// A review that was never sent.
@@ -94,7 +96,8 @@ impl Review {
             ("dryRun", request.dry_run.into()),
             ("options", request.options.clone()),
         ];
-        Self { sent: members.into_iter().collect(), request, origin, namespace: None }
+        let sent = members.into_iter().collect();
+        Self { request, sent, origin, namespace: None, hides_namespace: false }
     }
 
     /// The review of an object as if someone did `operation` to it.
@@ -177,7 +180,7 @@ impl Review {
             dry_run: false,
             options: Value::Null,
         };
-        Self { request, sent, origin, namespace: None }
+        Self { request, sent, origin, namespace: None, hides_namespace: false }
     }
 
     /// The same with this Namespace of the object, or without one: the host is not asked for it by
@@ -185,6 +188,13 @@ impl Review {
     #[must_use]
     pub fn with_namespace(self, namespace: Option<Value>) -> Self {
         Self { namespace: Some(namespace), ..self }
+    }
+
+    /// The same, and that Namespace is an assumption, which match blocks see and expressions do not
+    /// (EV-142).
+    #[must_use]
+    pub fn hiding_namespace(self) -> Self {
+        Self { hides_namespace: true, ..self }
     }
 
     /// The same request with another object: what one webhook hands on to the next. The object of a
@@ -253,6 +263,11 @@ impl Review {
     /// The Namespace that came with it: `None` where the host knows it.
     pub(crate) fn given_namespace(&self) -> Option<&Option<Value>> {
         self.namespace.as_ref()
+    }
+
+    /// Whether only match blocks see the Namespace.
+    pub(crate) fn hides_namespace(&self) -> bool {
+        self.hides_namespace
     }
 
     /// Who makes the request; empty where that is not known.

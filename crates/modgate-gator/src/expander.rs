@@ -75,6 +75,11 @@ impl Expander {
             }
         }
     }
+
+    /// Whether that Namespace is assumed, as no file describes it: gator shows expressions none.
+    pub(crate) fn assumes_namespace_of(&self, object: &Value) -> bool {
+        !self.namespaces.contains_key(object.namespace())
+    }
 }
 
 /// Compiles expansion templates; a refused one, or the one that closes a circle, is named.

@@ -7,10 +7,14 @@ use std::collections::BTreeSet;
 
 use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
-    admissionregistration,
+    admissionregistration, config,
     constraints::EnforcementAction,
+    expansion::ExpansionTemplate,
+    externaldata::Provider,
     meta::{GroupVersionKind, Operation},
     modrule::ModRule,
+    mutations::Mutator,
+    syncset,
 };
 use modgate_engine::{Code, EngineConfig, Review, Snapshot, Stages};
 use modgate_policies::notes;
@@ -198,22 +202,24 @@ fn unseen(objects: &[&Value], expander: &Expander, has_others: bool) -> Vec<Stri
         )
     });
     let unconcerned = notes::unconcerned(snapshot, reviews.iter()).filter(|_| !has_others);
-    missing.chain(notes::unexpanded(snapshot, reviews.iter())).chain(unconcerned).collect()
+    let about_objects = missing.chain(notes::unexpanded(snapshot, reviews.iter()));
+    about_objects.chain(unconcerned).chain(partly_evaluated(objects)).collect()
 }
 
 /// A run that leaves policies out must not look like one that passed them.
 fn not_evaluated<'o>(objects: impl Iterator<Item = &'o Value> + Clone) -> Vec<Diagnostic> {
-    let is_mutating = |object: &&Value| {
-        let kind = GroupVersionKind::of_object(object);
-        kind.group == admissionregistration::GROUP
-            && kind.kind == admissionregistration::MUTATING_POLICY_KIND
+    let count = |is_left_out: fn(&Value) -> bool| {
+        objects.clone().filter(|object| is_left_out(object)).count()
     };
-    let modrules = objects.clone().filter(|object| ModRule::is_modrule(object)).count();
-    let mutating = objects.filter(is_mutating).count();
+    // What is generated is mutated, so a note says the rest.
+    let expands = objects.clone().any(ExpansionTemplate::is_expansion_template);
+    let mutators = if expands { 0 } else { count(Mutator::is_mutator) };
     let all = [
-        (modrules, "ModRule", "ModRules", "ModRules, mutators and constraints"),
+        (count(ModRule::is_modrule), "ModRule", "ModRules", "ModRules, mutators and constraints"),
+        (mutators, "mutator", "mutators", "mutators and constraints"),
+        (count(exempts), "Config", "Configs", "the exemptions of a Config and constraints"),
         (
-            mutating,
+            count(is_mutating_policy),
             "MutatingAdmissionPolicy",
             "MutatingAdmissionPolicies",
             "policies that mutate and policies that validate",
@@ -230,6 +236,54 @@ fn not_evaluated<'o>(objects: impl Iterator<Item = &'o Value> + Clone) -> Vec<Di
         .help(format!("`modgate review` evaluates {evaluates}"))
     })
     .collect()
+}
+
+/// Policies of the input that have another effect here than in a cluster.
+fn partly_evaluated(objects: &[&Value]) -> Vec<String> {
+    let has = |is_one: fn(&Value) -> bool| objects.iter().any(|object| is_one(object));
+    let mut notes = Vec::new();
+    if has(Mutator::is_mutator) && has(ExpansionTemplate::is_expansion_template) {
+        notes.push(
+            "note: `test` applies mutators only to the objects that ExpansionTemplates generate; \
+             `modgate review` applies them to every object"
+                .to_owned(),
+        );
+    }
+    if has(syncs) {
+        notes.push(
+            "note: `test` puts every object of the input into `data.inventory`, not only the kinds \
+             that a Config or SyncSet names"
+                .to_owned(),
+        );
+    }
+    if has(Provider::is_provider) {
+        notes.push("note: `test` calls no Provider, so policies that need one fail".to_owned());
+    }
+    notes
+}
+
+fn is_mutating_policy(object: &Value) -> bool {
+    let kind = GroupVersionKind::of_object(object);
+    kind.group == admissionregistration::GROUP
+        && kind.kind == admissionregistration::MUTATING_POLICY_KIND
+}
+
+fn is_config(object: &Value) -> bool {
+    let kind = GroupVersionKind::of_object(object);
+    kind.group == config::GROUP && kind.kind == config::KIND
+}
+
+/// Whether it is a Config that exempts namespaces.
+fn exempts(object: &Value) -> bool {
+    let entries = object.path(&["spec", "match"]).and_then(Value::as_array);
+    is_config(object) && entries.is_some_and(|entries| !entries.is_empty())
+}
+
+/// Whether it names kinds for the inventory.
+fn syncs(object: &Value) -> bool {
+    let kind = GroupVersionKind::of_object(object);
+    (kind.group == syncset::GROUP && kind.kind == syncset::KIND)
+        || (is_config(object) && object.path(&["spec", "sync", "syncOnly"]).is_some())
 }
 
 /// Results of one action and message keep the order of the input.
@@ -250,6 +304,10 @@ fn review(
 ) -> Result<(Reviewed, String), String> {
     let review = Review::of_existing(with_default_action(object));
     let namespace = expander.namespace_of(object);
+    let review = match expander.assumes_namespace_of(object) {
+        true => review.hiding_namespace(),
+        false => review,
+    };
     let (snapshot, inventory) = (&expander.snapshot, &policies.inventory);
     let reviewed = session.decide(snapshot, inventory, review, namespace, Stages::TEST);
     let name = object.name();

@@ -68,21 +68,28 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
             Err(error) => {
                 exit = Exit::BadInput;
                 let span = error.span().unwrap_or(Span::new(0, source.text.len()));
-                let message = match error {
-                    EvalError::Failed { message, .. } => message,
-                    EvalError::Exhausted(error) => error.to_string(),
-                };
                 terminal.diagnostic(
-                    &Diagnostic::error(format!("{message} in {}", manifest.location()))
+                    &Diagnostic::error(format!("{} in {}", told(error), manifest.location()))
                         .at(source.clone(), span),
                 );
                 continue;
             }
         };
-        if let Some(select) = select.as_ref().filter(|_| selected.is_empty())
-            && let Some(why) = undefined_at(select_text(args), select, &manifest.object)
-        {
-            terminal.line(format_args!("{}: {why}", manifest.location()));
+        // A path that selects nothing in `patch` may be an error in `match`.
+        let mut failure = None;
+        if let Some(select) = select.as_ref().filter(|_| selected.is_empty()) {
+            failure = expression.eval(&manifest.object, &budget).err().map(told);
+            let place = manifest.location();
+            let undefined = undefined_at(select_text(args), select, &manifest.object);
+            match (undefined, &failure) {
+                (Some(why), None) => terminal.line(format_args!("{place}: {why}")),
+                (why, Some(failure)) => terminal.line(format_args!(
+                    "{place}: {}; in `match` the expression fails: {}",
+                    why.unwrap_or_else(|| "undefined".to_owned()),
+                    printable(failure)
+                )),
+                (None, None) => {}
+            }
         }
         match args.output {
             TextOrJson::Text => {
@@ -96,11 +103,14 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
             }
             TextOrJson::Json => {
                 let results: Value = selected.iter().map(Selected::to_json).collect();
-                all.push(
+                let mut members: Object =
                     [("source", Value::from(manifest.location())), ("results", results)]
                         .into_iter()
-                        .collect(),
-                );
+                        .collect();
+                if let Some(failure) = failure {
+                    members.insert("matchError", failure.into());
+                }
+                all.push(members.into());
             }
         }
     }
@@ -109,6 +119,13 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
     }
     out.flush()?;
     Ok(exit)
+}
+
+fn told(error: EvalError) -> String {
+    match error {
+        EvalError::Failed { message, .. } => message,
+        EvalError::Exhausted(error) => error.to_string(),
+    }
 }
 
 fn select_text(args: &SelectArgs) -> &str {
@@ -223,10 +240,13 @@ impl Selected<'_> {
             })
             .collect();
         let mut members: Object = [("keys", keys)].into_iter().collect();
-        // Undefined is the absence of a value, also here.
-        if let Some(value) = self.value.to_json() {
-            members.insert("value", value);
-        }
+        // Undefined is the absence of a value, also here. JSON has no not-a-number and no infinity:
+        // then there is the text that ModRules compare.
+        match self.value.to_json() {
+            Some(value) => members.insert("value", value),
+            None if self.value.is_undefined() => None,
+            None => members.insert("text", self.value.text().into_owned().into()),
+        };
         members.into()
     }
 }

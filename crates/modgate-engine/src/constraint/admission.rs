@@ -19,6 +19,8 @@ pub struct Admission {
     object: Option<TypedObject>,
     old_object: Option<TypedObject>,
     namespace: Option<Value>,
+    /// Whether only match blocks see the Namespace.
+    hides_namespace: bool,
     source: Option<Source>,
     operation: Str,
     name: Str,
@@ -155,6 +157,19 @@ impl Admission {
         self
     }
 
+    /// With a Namespace that only match blocks see, if `hides` (EV-142).
+    #[must_use]
+    pub(crate) fn hiding_namespace(mut self, hides: bool) -> Self {
+        if hides {
+            let mut members = self.review.as_object().cloned().unwrap_or_default();
+            members.insert("namespaceObject", Object::default().into());
+            self.review = members.into();
+            self.hides_namespace = true;
+            self.cel = OnceLock::new();
+        }
+        self
+    }
+
     /// With another source than [`Source::Original`].
     #[must_use]
     pub fn with_source(mut self, source: Option<Source>) -> Self {
@@ -200,6 +215,7 @@ impl Admission {
             object: object.map(typed),
             old_object: old_object.map(typed),
             namespace,
+            hides_namespace: false,
             source: Some(Source::Original),
             operation,
             name,
@@ -209,7 +225,8 @@ impl Admission {
 
     /// The input of policies in CEL.
     pub(super) fn cel(&self) -> &Input {
-        let named = self.namespace.as_ref().filter(|object| !object.name().is_empty());
+        let shown = |object: &&Value| !self.hides_namespace && !object.name().is_empty();
+        let named = self.namespace.as_ref().filter(shown);
         self.cel.get_or_init(|| Input::of(&self.review, named))
     }
 

@@ -213,16 +213,22 @@ fn check_template(
             }
         }
         Err(error) if error.is_of_source() && !deny_invalid => {
-            Ok(vec![source_warning(object, &error)])
+            Ok(vec![source_warning(object, snapshot, &error)])
         }
         Err(error) => Err(Refusal { code: error.code(), message: error.to_string() }),
     }
 }
 
 /// The error and its places on one line, for the API server drops warnings with line breaks.
-fn source_warning(object: &Value, error: &TemplateError) -> String {
-    let mut warning =
-        format!("the template is stored but not enforced: {}", one_line(&error.to_string()));
+fn source_warning(object: &Value, snapshot: &Snapshot, error: &TemplateError) -> String {
+    // A template that compiled before is enforced as it was (TC-3).
+    let what = match snapshot.constraints().template_source(object.name()) {
+        Some(_) => {
+            "this version is stored but not enforced, and the previous version stays in force"
+        }
+        None => "the template is stored but not enforced",
+    };
+    let mut warning = format!("{what}: {}", one_line(&error.to_string()));
     for problem in error.problems(object) {
         if let Some(place) = place(&problem) {
             let _ = write!(warning, " ({place})");

@@ -333,8 +333,17 @@ impl<'s> Loader<'s> {
                 }
             }
             Err(error) => {
+                let store = self.constraints.as_ref().unwrap_or(&self.before.constraints);
+                let is_kept = store.template_source(&id.name).is_some();
                 let found = error.problems(&source.object).into_iter();
-                self.problems.extend(found.map(|found| template_problem(id, source, found)));
+                let found = found.map(|found| template_problem(id, source, found));
+                self.problems.extend(
+                    found.enumerate().map(
+                        |(index, found)| {
+                            if is_kept && index == 0 { kept(found) } else { found }
+                        },
+                    ),
+                );
             }
         }
     }
@@ -343,6 +352,8 @@ impl<'s> Loader<'s> {
     /// said at the end, for it may be among the next changes.
     fn upsert_constraint(&mut self, id: &PolicyId, source: PolicySource) {
         let options = self.config().constraints;
+        let key = ConstraintKey { kind: id.kind.clone(), name: id.name.clone() };
+        let is_kept = self.constraints().constraint(&key).is_some();
         match self.constraints().insert_constraint(source.clone(), &options) {
             Ok(Inserted::Live(constraint)) => {
                 for warning in constraint.warnings() {
@@ -355,7 +366,7 @@ impl<'s> Loader<'s> {
                 let mut found = constraint_problem(id, &source, &error);
                 let template = self.constraints().template(&id.kind).cloned();
                 lint::advise_constraint(&mut found, &source, template.as_deref());
-                self.problems.push(found);
+                self.problems.push(if is_kept { kept(found) } else { found });
             }
         }
     }
@@ -481,6 +492,16 @@ fn problem(id: &PolicyId, source: &PolicySource, field: &str, message: String) -
         message,
         help: None,
     }
+}
+
+/// The error of a version that does not replace the one before (TC-3, ST-21).
+fn kept(found: Problem) -> Problem {
+    let advice = "the previous version stays in force";
+    let help = match found.help {
+        Some(help) => format!("{advice}; {help}"),
+        None => advice.to_owned(),
+    };
+    Problem { help: Some(help), ..found }
 }
 
 fn template_problem(id: &PolicyId, source: &PolicySource, found: TemplateProblem) -> Problem {

@@ -270,6 +270,7 @@ fn the_policies_of_kubescape_become_templates() {
         ));
         count += 1;
     }
+    assert_eq!(count, 60, "policies disappeared");
     let crd = fs::read_to_string(folder.join("crd.yaml")).expect("the definition");
     let param = fs::read_to_string(folder.join("default-control-configuration.yaml")).expect("one");
     let param = param.lines().map(|line| match line.trim_start().strip_prefix("name: ") {

@@ -31,6 +31,7 @@ mod lint_moves;
 mod migrate;
 mod migrate_chart;
 mod objects_of_a_run;
+mod originals;
 mod plan;
 mod playground;
 mod program;
