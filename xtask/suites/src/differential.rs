@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Map, Value};
 
 use self::{peers::Answer, random::Random};
@@ -49,10 +49,12 @@ pub(crate) struct Args {
     /// Stop after this many programs.
     #[arg(long)]
     programs: Option<u64>,
-    /// The original's program, if it is built already; otherwise Go builds Gatekeeper's. That of
-    /// KubeMod has to be given.
+    /// The original's program, if it is built already; otherwise Go builds it.
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
+    /// A checkout of KubeMod, to build its program from: the Go proxy does not serve its module.
+    #[arg(long, value_name = "DIR")]
+    kubemod: Option<PathBuf>,
     /// The modgate to ask; otherwise Cargo builds one.
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
@@ -120,11 +122,14 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             Box::new(gatekeeper::Gatekeeper::new(&peer, &binary, folder.path())?)
         }
         Of::Kubemod => {
-            let peer = args.peer.as_deref().context(
-                "give `--peer`, a program of KubeMod's packages; tests/differential/README.md says \
-                 what it reads and writes",
-            )?;
-            Box::new(kubemod::Kubemod::new(peer, &binary, folder.path()))
+            let peer = match (&args.peer, &args.kubemod) {
+                (Some(peer), _) => peer.clone(),
+                (None, Some(checkout)) => kubemod::build(checkout)?,
+                (None, None) => bail!(
+                    "give `--kubemod`, a checkout of KubeMod, or `--peer`, a program that is built"
+                ),
+            };
+            Box::new(kubemod::Kubemod::new(&peer, &binary, folder.path()))
         }
     };
     let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
@@ -310,15 +315,22 @@ fn root() -> PathBuf {
 }
 
 fn build_peer() -> Result<PathBuf> {
-    let program = root().join("target/differential/gatekeeper");
+    go_build(&root().join("tests/differential/gatekeeper"), "gatekeeper", &[])
+}
+
+/// Builds the Go program in `folder` as `target/differential/<name>`.
+fn go_build(folder: &Path, name: &str, flags: &[&str]) -> Result<PathBuf> {
+    let program = std::path::absolute(root().join("target/differential").join(name))?;
     let status = Command::new("go")
-        .args(["build", "-o"])
+        .arg("build")
+        .args(flags)
+        .arg("-o")
         .arg(&program)
         .arg(".")
-        .current_dir(root().join("tests/differential/gatekeeper"))
+        .current_dir(folder)
         .status()
         .context("run go: the original's packages are built with it")?;
-    ensure!(status.success(), "go did not build tests/differential/gatekeeper");
+    ensure!(status.success(), "go did not build {}", folder.display());
     Ok(program)
 }
 

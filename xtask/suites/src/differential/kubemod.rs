@@ -12,14 +12,49 @@ use modgate_testkit::modrules::{self, Answered};
 use serde_json::{Value, json};
 
 use super::{
-    Desk, Program, modrules as random_rules,
+    Desk, Program, go_build, modrules as random_rules,
     peers::{Answer, Original},
     random::Random,
-    render,
+    render, root,
 };
 
 /// How often the original answers: what it takes from a Go map comes in any order.
 const TIMES: usize = 4;
+
+/// Builds our program of KubeMod's packages. Its module is KubeMod's own `go.mod`, so that the versions
+/// are KubeMod's, with the checkout in the place of KubeMod's module.
+pub(crate) fn build(checkout: &Path) -> Result<PathBuf> {
+    const MODULE: &str = "github.com/kubemod/kubemod";
+    let checkout = fs::canonicalize(checkout).context("find the checkout of KubeMod")?;
+    let read = |name: &str| {
+        fs::read_to_string(checkout.join(name))
+            .with_context(|| format!("{} is no checkout of KubeMod", checkout.display()))
+    };
+    let module = read("go.mod")?;
+    ensure!(
+        module.lines().any(|line| line.trim() == format!("module {MODULE}")),
+        "{} is no checkout of KubeMod",
+        checkout.display()
+    );
+    let mut lines: Vec<String> = module
+        .lines()
+        .map(|line| match line.split_whitespace().next() {
+            Some("module") => "module modgate/tests/differential/kubemod".to_owned(),
+            // The program needs this version of the language.
+            Some("go") => "go 1.22".to_owned(),
+            _ => line.to_owned(),
+        })
+        .collect();
+    lines.push(format!("require {MODULE} v0.0.0"));
+    lines.push(format!("replace {MODULE} => {}", serde_json::to_string(&checkout)?));
+    let folder = root().join("target/differential/kubemod-module");
+    fs::create_dir_all(&folder).context("make a folder")?;
+    fs::write(folder.join("go.mod"), format!("{}\n", lines.join("\n")))?;
+    fs::write(folder.join("go.sum"), read("go.sum")?)?;
+    fs::copy(root().join("tests/differential/kubemod/main.go"), folder.join("main.go"))
+        .context("copy the program")?;
+    go_build(&folder, "kubemod", &["-mod=mod"])
+}
 
 /// Where rules and requests are handed over.
 pub(crate) struct Kubemod {
