@@ -235,7 +235,6 @@ fn is_generated(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::expect_used, clippy::unwrap_used, reason = "test code")]
 mod tests {
     use super::*;
 

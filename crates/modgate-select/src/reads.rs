@@ -25,19 +25,19 @@ pub struct Read {
 /// All places, the filters' included, in the order of the text.
 pub(crate) fn reads(root: &Node) -> Vec<Read> {
     let mut found = Vec::new();
-    visit(root, &mut Vec::new(), &mut found);
+    visit(root, &[], &mut found);
     found
 }
 
 /// As [`reads`], of a bare path.
 pub(crate) fn of_path(path: &Path) -> Vec<Read> {
     let mut found = Vec::new();
-    visit_path(path, &mut Vec::new(), &mut found);
+    visit_path(path, &[], &mut found);
     found
 }
 
 /// `current` leads to what `@` stands for. The parser bounds the depth.
-fn visit(node: &Node, current: &mut Vec<(ReadStep, Span)>, found: &mut Vec<Read>) {
+fn visit(node: &Node, current: &[(ReadStep, Span)], found: &mut Vec<Read>) {
     match &node.kind {
         Kind::Path(path) => visit_path(path, current, found),
         Kind::Chain(first, links) => {
@@ -66,10 +66,10 @@ fn texts(link: &Link) -> Vec<(Str, Span)> {
     }
 }
 
-fn visit_path(path: &Path, current: &mut Vec<(ReadStep, Span)>, found: &mut Vec<Read>) {
+fn visit_path(path: &Path, current: &[(ReadStep, Span)], found: &mut Vec<Read>) {
     let mut steps = match path.root {
         Root::Document => Vec::new(),
-        Root::Current => current.clone(),
+        Root::Current => current.to_vec(),
     };
     let index = found.len();
     found.push(Read { steps: Vec::new(), compared: Vec::new() });
@@ -89,7 +89,7 @@ fn visit_path(path: &Path, current: &mut Vec<(ReadStep, Span)>, found: &mut Vec<
                 if known {
                     let mut inner = steps.clone();
                     inner.push(element.clone());
-                    visit(condition, &mut inner, found);
+                    visit(condition, &inner, found);
                 }
                 Some(element)
             }

@@ -357,14 +357,7 @@ impl Server {
         let report: Report = Arc::new(report);
         let (traffic, candidates) = traffic::start(&config, &recorded, &report)?;
         let app = Arc::new(App {
-            current: Arc::new(match config.external_data {
-                Some(cache_ttl) => {
-                    let identity: Arc<dyn ResolvesClientCert> = certificates.clone();
-                    let config = ProvidersConfig { cache_ttl, identity: Some(identity) };
-                    PolicyHandle::with_providers(Providers::new(config, Handle::current()))
-                }
-                None => PolicyHandle::default(),
-            }),
+            current: Arc::new(no_policies_yet(&config, &certificates)),
             metrics: Arc::clone(&recorded),
             evaluators: Evaluators::new(config.evaluators),
             bodies: Bodies::new(config.limits.all_bodies_bytes, recorded.bodies().clone()),
@@ -425,13 +418,7 @@ impl Server {
         };
         let mut standings = Standings::default();
         if let Some(at) = &config.addresses.ui {
-            let origin = match &policies {
-                Policies::Cluster(controllers, _) => Origin::Cluster(controllers.live()),
-                Policies::Files(store) => {
-                    standings = Arc::new(ArcSwap::from_pointee(store.standings()));
-                    Origin::Files(Arc::clone(&standings))
-                }
-            };
+            let origin = origin_of(&policies, &mut standings);
             let ui =
                 Ui::new(Arc::clone(&app), origin, Arc::clone(&certificates), config.pod.clone());
             listeners.push(ui_listener(at, ui, &certificates, &config, workers.ui()).await?);
@@ -569,6 +556,25 @@ impl Server {
             serving.spawn(listener.run(closing.clone(), config.grace));
         }
         (serving, following, workers)
+    }
+}
+
+/// The policies in force before any is loaded; with providers if external data is on.
+fn no_policies_yet(config: &ServeConfig, certificates: &Arc<Certificates>) -> PolicyHandle {
+    let Some(cache_ttl) = config.external_data else { return PolicyHandle::default() };
+    let identity: Arc<dyn ResolvesClientCert> = certificates.clone();
+    let config = ProvidersConfig { cache_ttl, identity: Some(identity) };
+    PolicyHandle::with_providers(Providers::new(config, Handle::current()))
+}
+
+/// Where the live page gets policies from; those of files go to `standings` first.
+fn origin_of(policies: &Policies, standings: &mut Standings) -> Origin {
+    match policies {
+        Policies::Cluster(controllers, _) => Origin::Cluster(Box::new(controllers.live())),
+        Policies::Files(store) => {
+            *standings = Arc::new(ArcSwap::from_pointee(store.standings()));
+            Origin::Files(Arc::clone(standings))
+        }
     }
 }
 

@@ -99,7 +99,7 @@ impl Ui {
         pod: Option<Str>,
     ) -> Self {
         let access = match &origin {
-            Origin::Cluster(live) => Access::of_cluster(live.clone()),
+            Origin::Cluster(live) => Access::of_cluster(live.as_ref().clone()),
             Origin::Files(_) => Access::of_machine(),
         };
         Self {

@@ -114,8 +114,8 @@ impl Example {
         let mut text = readme.map_or_else(|| format!("# {}\n", self.title), |it| it.text.clone());
         text.push_str(&format!("\nThe files are in `{}`.\n", self.folder.display()));
         for file in self.files.iter().filter(|file| file.name != README) {
-            let language = match file.name.rsplit('.').next() {
-                Some(known @ ("json" | "yaml")) => known,
+            let language = match file.name.rsplit_once('.') {
+                Some((_, known @ ("json" | "yaml"))) => known,
                 _ => "text",
             };
             let body = file.text.trim_end();
@@ -129,7 +129,6 @@ impl Example {
 }
 
 #[cfg(test)]
-#[expect(clippy::expect_used, reason = "test code")]
 mod tests {
     use modgate_corpus::corpus;
 

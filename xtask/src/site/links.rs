@@ -125,7 +125,6 @@ fn fault(
 }
 
 #[cfg(test)]
-#[expect(clippy::expect_used, reason = "test code")]
 mod tests {
     use super::*;
 

@@ -48,7 +48,6 @@ pub(crate) fn fragment(texts: &Texts) -> Result<String> {
 }
 
 #[cfg(test)]
-#[expect(clippy::expect_used, clippy::unwrap_used, reason = "test code")]
 mod tests {
     use std::{fs, io::Read as _};
 

@@ -256,7 +256,6 @@ fn masked(line: &str) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::expect_used, reason = "test code")]
 mod tests {
     use modgate_corpus::corpus;
 

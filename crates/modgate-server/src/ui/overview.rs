@@ -39,7 +39,7 @@ pub(crate) enum Origin {
     /// Files: the policies as they were read last.
     Files(Arc<ArcSwap<Vec<Standing>>>),
     /// A cluster.
-    Cluster(Live),
+    Cluster(Box<Live>),
 }
 
 /// What the page shows beside decisions.

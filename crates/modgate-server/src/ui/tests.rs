@@ -470,7 +470,7 @@ fn cluster(asked: Arc<AtomicUsize>) -> Origin {
         event_queue,
         exporter: None,
     };
-    Origin::Cluster(Controllers::new(client, config.of_cluster(), shared).live())
+    Origin::Cluster(Box::new(Controllers::new(client, config.of_cluster(), shared).live()))
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ impl Running {
             webhooks: "127.0.0.1:0".to_owned(),
             health: Some(health.to_string()),
             metrics: Some(metrics.to_string()),
-            dry_run: None,
+            ..Addresses::default()
         };
         configure(&mut config);
         let runtime = runtime().expect("runtime");
