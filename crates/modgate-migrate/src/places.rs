@@ -68,6 +68,7 @@ pub(crate) const PLACES: [(&str, Place); 47] = [
     ("shadow-ca", Place::Chart),
     ("shadow-timeout", Place::Chart),
     ("shadow-url", Place::Chart),
+    ("ui-address", Place::Chart),
     ("unified-mutate", Place::Chart),
     ("validating-webhook-configuration-name", Place::Text("validation.configurationName")),
     ("webapp", Place::Chart),

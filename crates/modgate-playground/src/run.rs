@@ -44,7 +44,7 @@ use crate::{
 pub struct Answer {
     /// What `modgate review -o json` prints.
     pub review: String,
-    /// What `modgate explain -o json` prints; empty if a policy does not load.
+    /// What `modgate explain -o json` prints: explanations, or findings if a policy does not load.
     pub explain: String,
     /// The findings about policies and documents.
     pub marks: Vec<Mark>,
@@ -101,7 +101,8 @@ pub(crate) fn run(request: &Request) -> Answer {
     if run.all(request).is_none() {
         let found: Value = about_policies(&findings::report(&run.heard)).into_iter().collect();
         run.answer.review = document(&found);
-        run.answer.explain.clear();
+        // Both commands print what is wrong with policies.
+        run.answer.explain.clone_from(&run.answer.review);
     }
     run.answer.marks = run.heard.iter().map(mark).collect();
     run.answer

@@ -334,13 +334,15 @@ fn line_span(text: &str, offset: usize) -> Span {
     Span::new(offset, offset + length)
 }
 
-/// The kind of a file that belongs to another tool and has no Kubernetes object, by its name.
+/// The kind of a file that belongs to another tool, or configures `modgate check`, and has no Kubernetes object, by its
+/// name.
 pub fn is_of_a_tool(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?;
     match name {
         "kustomization.yaml" | "kustomization.yml" => Some("a kustomization"),
         "Chart.yaml" | "Chart.lock" => Some("the description of a Helm chart"),
         "values.schema.json" => Some("the schema of a Helm chart's values"),
+        "modgate.yaml" => Some("the configuration of `modgate check`"),
         _ => {
             let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"))?;
             let is_values = stem == "values"
@@ -434,6 +436,7 @@ mod tests {
             ("base/kustomization.yaml", true),
             ("chart/Chart.yaml", true),
             ("values.yaml", true),
+            ("ci/modgate.yaml", true),
             ("values-prod.yml", true),
             ("prod-values.yaml", true),
             ("deployment.yaml", false),

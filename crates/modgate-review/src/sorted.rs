@@ -179,11 +179,12 @@ pub fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
     id
 }
 
-/// Files of Kustomize and Helm that lie beside policies.
-const NO_OBJECTS: [&str; 6] = [
+/// Files of Kustomize, of Helm and of `modgate check` that lie beside policies.
+const NO_OBJECTS: [&str; 7] = [
     "Chart.yaml",
     "kustomization.yaml",
     "kustomization.yml",
+    "modgate.yaml",
     "values.schema.json",
     "values.yaml",
     "values.yml",

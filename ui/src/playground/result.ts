@@ -293,7 +293,8 @@ export class Results {
   }
 
   private explanation(answer: Answer): HTMLElement {
-    const all = JSON.parse(answer.explain || "[]") as Explanation[];
+    // Without subjects it has findings about policies.
+    const all = answer.subjects.length > 0 ? (JSON.parse(answer.explain) as Explanation[]) : [];
     const found = all[this.selected];
     return found ? tree(found) : h("p", {}, "No object was evaluated.");
   }

@@ -863,6 +863,8 @@ error: unexpected EOF while scanning extensions
   |
 1 | $.a[
   |     ^
+  |
+  = help: a `]` is missing
 
 "#]]
     );
