@@ -18,7 +18,7 @@ pub(crate) enum Place {
 }
 
 /// All others go into `args`.
-pub(crate) const PLACES: [(&str, Place); 47] = [
+pub(crate) const PLACES: [(&str, Place); 48] = [
     (
         "additional-mutating-webhook-configs-to-rotate-certs",
         Place::List("certificates.additionalConfigurations.mutating"),
