@@ -195,7 +195,7 @@ impl AdmissionRequest {
                 Operation::Update => {
                     (!object || !old_object, "an UPDATE has an object and an oldObject")
                 }
-                // Also of a collection: it is asked about each of its objects.
+                // The API server sends one request for each object of a collection, too.
                 Operation::Delete => {
                     (object || !old_object, "a DELETE has an oldObject and no object")
                 }

@@ -9,7 +9,7 @@
 //!
 //! Every document and every function has the value it has in the original program for every input
 //! that holds the known value, but for members of sets that no rule asks for. Three things may differ:
-//! fewer steps are spent, a trace shows what is left rather than what was written (so trace the original),
+//! fewer steps are spent, a trace shows the specialized program (so trace the original),
 //! and an error in front of a statement that can never hold is not met, nor one of a member that no
 //! rule asks for.
 //!

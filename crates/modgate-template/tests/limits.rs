@@ -81,7 +81,7 @@ fn endless_work_ends_at_the_budget() {
     }
 }
 
-/// It says what it needs, because no ModRule has as much. What it takes it gives back.
+/// The error names the memory that `derivePassword` needs, which no ModRule has; the function gives back what it takes.
 #[test]
 fn derived_passwords_need_more_memory_than_a_modrule_has() {
     let text = r#"{{ range until 3 }}{{ derivePassword 1 "pin" "p" "u" "s" }}{{ end }}"#;

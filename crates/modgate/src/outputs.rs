@@ -111,7 +111,7 @@ pub(crate) fn print_json(out: &mut impl Write, value: &Value) -> Result<()> {
     Ok(write!(out, "{}", document(value))?)
 }
 
-/// Prints what a command without results was told of policies and files, as the list that it prints otherwise.
+/// Prints the findings about policies and files of a command that has no results, as a list.
 pub(crate) fn print_findings(terminal: &Terminal, format: Format) -> Result<()> {
     let findings = about_policies(&report(&terminal.heard())).into();
     let mut out = io::stdout().lock();

@@ -152,7 +152,7 @@ fn unreachable(lints: &mut Lints<'_>, objects: &Objects<'_>, location: &Location
     lints.push(code, field, message, help);
 }
 
-/// The field that is meant to tell elements apart.
+/// Suggests a field that identifies the elements of a list.
 fn key_advice(key: &str, known: &[String]) -> String {
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
     near::did_you_mean(key, names.iter().copied()).unwrap_or_else(|| {

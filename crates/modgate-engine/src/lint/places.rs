@@ -110,7 +110,7 @@ impl<'t> Objects<'t> {
 
     /// The first step that leads nowhere in all of these objects.
     pub(crate) fn fault<'s>(&self, steps: &[Step<'s>]) -> Option<Fault<'s>> {
-        // Whoever writes of metadata means that of every object.
+        // Objects of every kind have the same metadata.
         if let [Step::Member("metadata"), Step::Member(name), ..] = steps
             && !METADATA.contains(name)
         {

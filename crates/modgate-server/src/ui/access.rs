@@ -250,8 +250,8 @@ fn until(consents: bool) -> Instant {
     Instant::now() + if consents { CONSENT } else { REFUSAL }
 }
 
-/// Keeps an answer. Where there are too many, what has expired goes, or the first: keys begin with digests, so
-/// that nobody chooses which.
+/// Keeps an answer. If there are too many, removes the expired ones, or else the first one: keys begin with
+/// digests, so a client cannot choose which.
 fn keep<K: Ord, V>(kept: &mut BTreeMap<K, (Instant, V)>, key: K, answer: (Instant, V)) {
     if kept.len() >= MAX_KEPT {
         kept.retain(|_, (until, _)| is_fresh(until));
