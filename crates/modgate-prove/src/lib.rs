@@ -6,7 +6,7 @@
 //! [`recorded`] writes and reads the requests and answers of a server, and [`generate`] invents objects. [`mutants`] are small
 //! changes of a policy that its tests should notice.
 //!
-//! The proof is as small as it can be:
+//! The proof is as small as it can be. The name stays, because every object has one:
 //!
 //! ```
 //! use modgate_prove::{minimise::minimised, value::at};
@@ -18,7 +18,7 @@
 //! ")?;
 //! let path = ["spec".into(), "hostNetwork".into()];
 //! let smallest = minimised(&pod, |object| at(object, &path).is_some_and(|it| it.as_bool() == Some(true)));
-//! assert_eq!(smallest.to_string(), r#"{"spec":{"hostNetwork":true}}"#);
+//! assert_eq!(smallest.to_string(), r#"{"metadata":{"name":"web"},"spec":{"hostNetwork":true}}"#);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
