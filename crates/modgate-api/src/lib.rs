@@ -2,7 +2,7 @@
 //!
 //! One module per API group: [`admission`] holds what the API server sends to a webhook and what
 //! it expects back, [`modrule`] KubeMod's one resource. Everything decodes from a
-//! [`modgate_value::Value`], so that an error names the field it is about
+//! [`modgate_value::Value`], so that an error names its field
 //! (`spec.match[0].select`), and the object under review is never turned into a typed struct: the
 //! engine must keep members it does not know.
 //!

@@ -57,6 +57,8 @@ fn hostile() -> Object {
         ("pattern", Value::from("(a|b)".repeat(LONG / 5))),
         ("letters", "[a-z]{500}".into()),
         ("classes", "\\pL{400}".into()),
+        ("properties", long("\\pL|")),
+        ("folded", long("(?i)[\\x{100}-\\x{10ffff}]|\\W|")),
         ("counted", "(((a{100}){100}){100}){100}".into()),
         ("texts", wide(&|_| "abcdefgh".into())),
         ("numbers", wide(&|index| Value::from(i64::try_from(index).unwrap_or(0)))),
@@ -73,7 +75,7 @@ fn hostile() -> Object {
 fn arguments(ty: &Type) -> Vec<String> {
     let texts = [
         "long", "unicode", "escapes", "commas", "digits", "dots", "formats", "percent", "labels",
-        "url", "pattern", "counted", "letters", "classes",
+        "url", "pattern", "counted", "letters", "classes", "properties", "folded",
     ];
     let texts = || texts.iter().map(|name| format!("object.{name}")).collect::<Vec<_>>();
     let fixed = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();

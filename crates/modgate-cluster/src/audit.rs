@@ -598,7 +598,7 @@ fn audit_options(statistics: Option<&Mutex<Statistics>>) -> AuditOptions<'_> {
     AuditOptions { threads: AuditOptions::all_cores(), limit: 0, stop: &NEVER, statistics }
 }
 
-/// The kinds that constraints name, whatever their group; `None` when one of them is about all (AU-7,
+/// The kinds that constraints name, whatever their group; `None` when one of them matches all (AU-7,
 ///
 fn named_kinds(state: &State) -> Option<BTreeSet<Str>> {
     let mut names = BTreeSet::new();

@@ -53,7 +53,7 @@ pub struct Event {
     pub annotations: Vec<(&'static str, String)>,
 }
 
-/// The object that an [`Event`] is about.
+/// The object that an [`Event`] reports on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Involved {
     /// Such as `apps/v1`.

@@ -58,7 +58,7 @@ codes! {
     UnknownPath = "unknown-path",
     /// A setting that has no effect on this policy.
     NoEffect = "no-effect",
-    /// An expression does not fit the type of a kind that the policy is about; the API server says so in
+    /// An expression does not fit the type of a kind that the policy matches; the API server says so in
     /// `status.typeChecking`.
     TypeCheck = "type-check",
     /// A field that still works and has a newer name.
@@ -79,7 +79,7 @@ codes! {
     PatchPath = "patch-path",
     /// A value of a patch that is not what it seems to be.
     PatchValue = "patch-value",
-    /// A value does not have the type of its field in the kinds that the policy is about: the API server
+    /// A value does not have the type of its field in the kinds that the policy matches: the API server
     /// refuses the object.
     ValueType = "value-type",
     /// A template reads something that its data does not have, so that it fails.

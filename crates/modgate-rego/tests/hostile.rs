@@ -84,6 +84,8 @@ fn documents() -> Vec<Json> {
         clique,
         doubling,
         patches,
+        long("\\pL|", 30_000),
+        long("(?i)[\\x{100}-\\x{10ffff}]|\\W|", 30_000),
     ];
     found.push(list(&mut found.clone().into_iter().take(8)));
     found

@@ -118,7 +118,7 @@ pub fn unexpanded<'r>(
     notes
 }
 
-/// A note if no policy is about some of the objects. Policies, Namespaces and definitions of kinds
+/// A note if no policy applies to some of the objects. Policies, Namespaces and definitions of kinds
 /// among them are left out: they are there for the others.
 pub fn unconcerned<'r>(
     snapshot: &Snapshot,
@@ -158,7 +158,7 @@ pub fn unconcerned<'r>(
     ))
 }
 
-/// The note where no policy is about any kind of a cluster, so that none of its objects is read.
+/// The note where no policy matches any kind of a cluster, so that none of its objects is read.
 pub fn no_kind(snapshot: &Snapshot) -> String {
     let policies = snapshot.policies().filter(is_evaluated).count();
     let (plural, are) = if policies == 1 { ("y", "is") } else { ("ies", "are") };

@@ -35,6 +35,7 @@ fn document() -> Value {
         ("number", Value::from(format!("0x{}p1", "1".repeat(SIZE)))),
         ("pattern", Value::from("(((((a{9}){9}){9}){9})*|x*)*")),
         ("classes", fill(r"\pL|")),
+        ("folded", Value::from(format!("(?i){}", r"[\x{100}-\x{10ffff}]|".repeat(SIZE / 25)))),
         ("wide", fill("\u{10FFFF}é")),
         ("text", Value::from("2020-01-01T00:00:00Z")),
         ("huge", Value::from_json(b"1e308").expect("JSON")),

@@ -36,10 +36,10 @@ pub use assets::VARIABLE as ASSETS;
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// How long an end may take.
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long an object may have no conditions.
-const CONDITION_PATIENCE: Duration = Duration::from_secs(60);
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What `kubectl wait` says of an object without conditions, and fails at once.
 const NO_CONDITIONS: &str = ".status.conditions accessor error: <nil>";
@@ -238,7 +238,7 @@ impl Cluster {
         let file = self.folder.join(format!("input-{:?}", thread::current().id()));
         fs::write(&file, input)?;
         let mut command = self.kubectl(arguments);
-        let deadline = Instant::now() + CONDITION_PATIENCE;
+        let deadline = Instant::now() + CONDITION_TIMEOUT;
         loop {
             let output =
                 command.stdin(File::open(&file)?).output().context("cannot run kubectl")?;
@@ -355,7 +355,7 @@ impl Drop for Program {
 /// seconds, and the port of a killed server may stay in use for an unknown time.
 fn stop(child: &mut Child) {
     let asked = Instant::now();
-    while asked.elapsed() < STOP_PATIENCE {
+    while asked.elapsed() < STOP_TIMEOUT {
         match child.try_wait() {
             Ok(None) => thread::sleep(Duration::from_millis(50)),
             _ => return,

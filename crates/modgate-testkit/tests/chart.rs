@@ -1,4 +1,4 @@
-//! What the chart becomes of values, without a cluster: rights that follow the webhooks, and values that
+//! The rendered chart, without a cluster: rights that follow the webhooks, and values that
 //! contradict each other.
 
 #![allow(

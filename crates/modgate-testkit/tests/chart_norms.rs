@@ -66,7 +66,7 @@ fn at(object: &Value, pointer: &str) -> String {
 const POD: &str = "/spec/template/spec";
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 
-/// Each value reaches the one field that it is about.
+/// Each value sets exactly one field.
 #[test]
 fn values_reach_their_fields() {
     let Some(helm) = helm() else { return };

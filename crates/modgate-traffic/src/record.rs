@@ -256,7 +256,7 @@ mod tests {
 
     const REQUESTS: usize = 2000;
     /// How long all of them may take on a machine that does other things.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// How many of [`REQUESTS`] requests are recorded that come at once and waited so long before.
     fn recorded(waited: Duration) -> usize {
@@ -300,7 +300,7 @@ mod tests {
             let files = files.filter(|it| it.extension().is_some_and(|it| it == "jsonl"));
             files.map(|it| fs::read_to_string(it).expect("text").lines().count()).sum()
         };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while waited.is_zero() && lines() < REQUESTS && Instant::now() < until {
             thread::sleep(PAUSE);
         }

@@ -67,6 +67,9 @@ pub enum Exhausted {
 /// How many steps pass between two looks at the clock; a power of two.
 const STEPS_PER_TIME_CHECK: u64 = 1 << 12;
 
+/// How many bytes pass between two looks at the clock; a power of two. Copying them takes about a millisecond.
+const BYTES_PER_TIME_CHECK: u64 = 1 << 20;
+
 /// A running account against [`Limits`], used by one thread.
 ///
 /// Methods take `&self`, so that one budget can be lent to nested evaluations without threading a
@@ -154,16 +157,21 @@ impl<'a> Budget<'a> {
     ///
     /// # Errors
     ///
-    /// [`Exhausted::Bytes`] when fewer are left.
+    /// [`Exhausted::Bytes`] when fewer are left, [`Exhausted::Time`] when the deadline has passed (looked at
+    /// once in a mebibyte).
     #[inline]
     pub fn allocate(&self, bytes: usize) -> Result<(), Exhausted> {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let Some(rest) = self.bytes_left.get().checked_sub(bytes) else {
+        let left = self.bytes_left.get();
+        let Some(rest) = left.checked_sub(bytes) else {
             self.bytes_left.set(0);
             return Err(self.exhausted(Exhausted::Bytes { limit: self.limits.bytes }));
         };
         self.bytes_left.set(rest);
-        Ok(())
+        if left / BYTES_PER_TIME_CHECK == rest / BYTES_PER_TIME_CHECK {
+            return Ok(());
+        }
+        self.check_time()
     }
 
     /// Charges `more` bytes that are about to be appended to a buffer of `length` bytes and this capacity.
@@ -173,7 +181,7 @@ impl<'a> Budget<'a> {
     ///
     /// # Errors
     ///
-    /// [`Exhausted::Bytes`] when fewer bytes are left.
+    /// As [`Budget::allocate`].
     pub fn append(&self, length: usize, capacity: usize, more: usize) -> Result<usize, Exhausted> {
         self.allocate(more)?;
         let needed = length.saturating_add(more);
@@ -309,6 +317,15 @@ mod tests {
         let budget = Budget::new(LIMITS, &clock);
         clock.0.set(6);
         let first_error = (0..LIMITS.steps).find_map(|_| budget.spend(1).err());
+        assert_eq!(first_error, Some(Exhausted::Time { limit: LIMITS.time }));
+    }
+
+    #[test]
+    fn time_is_seen_between_bytes() {
+        let clock = Hand(Cell::new(0));
+        let budget = Budget::new(Limits { bytes: 8 << 20, ..LIMITS }, &clock);
+        clock.0.set(6);
+        let first_error = (0..32).find_map(|_| budget.allocate(64 << 10).err());
         assert_eq!(first_error, Some(Exhausted::Time { limit: LIMITS.time }));
     }
 

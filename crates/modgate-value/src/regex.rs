@@ -20,6 +20,7 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use regex_automata::{meta::Regex, util::captures::Captures as Slots};
@@ -85,7 +86,7 @@ impl Allowance {
         let left = self.0.load(Ordering::Relaxed);
         let compiled = GoRegex::with_size_limit(pattern, left.min(DEFAULT_SIZE_LIMIT));
         let took = match &compiled {
-            Ok(regex) => regex.memory(),
+            Ok(regex) => regex.memory().max(regex.parsed),
             // Compiling stopped at the limit, so it took all of it.
             Err(error) if error.is_too_large() => left,
             Err(_) => pattern.len(),
@@ -112,6 +113,10 @@ pub struct GoRegex {
     /// About how many transitions the automaton has: the time of a search is at most in proportion to
     /// these times the bytes of the text.
     units: usize,
+    /// The bytes that count for parsing it.
+    parsed: usize,
+    /// The time that it takes to parse its classes.
+    class_time: Duration,
 }
 
 /// The groups of one match as byte ranges; group 0 is the whole match.
@@ -179,6 +184,8 @@ impl GoRegex {
             regex,
             names: translation.names.into(),
             units,
+            parsed: compile::class_bytes(translation.classes),
+            class_time: compile::class_time(translation.classes),
         })
     }
 

@@ -58,7 +58,7 @@ pub enum Quantities {
     /// As the API server: it knows no member that is a quantity, or has quantities in it, and calls
     /// `resources.limits` undefined.
     Undefined,
-    /// They may be anything: no warning is about them.
+    /// They may be anything, so they get no warning.
     Known,
 }
 

@@ -65,7 +65,7 @@ static SECOND: LazyLock<Second> = LazyLock::new(|| {
     second
 });
 
-/// The objects that a policy is about.
+/// The objects that a policy applies to.
 #[derive(Debug, Clone)]
 pub(crate) enum Objects<'t> {
     /// Objects of these types.

@@ -173,7 +173,7 @@ impl Rule {
     }
 }
 
-/// Whether a request is about an object in a namespace.
+/// Whether the object of a request is in a namespace.
 const NAMESPACED: &str =
     "(has(request.namespace) && request.namespace != \"\" && request.kind.kind != \"Namespace\")";
 

@@ -280,7 +280,7 @@ impl Connection {
     /// of its requests, if that is too long. A body that comes fast enough may be long.
     fn overdue(&self) -> Option<Instant> {
         let requests = self.requests.load(Ordering::Relaxed);
-        let (since, patience) = match requests {
+        let (since, allowed) = match requests {
             0 if self.answered.load(Ordering::Relaxed) => return None,
             // Not since its start: where processors are busy, a handshake waits for us.
             0 => (self.waits_since(), PATIENT),
@@ -290,7 +290,7 @@ impl Connection {
                 (self.waits_since(), PATIENT + Duration::from_millis(millis))
             }
         };
-        (since.elapsed() > patience).then_some(since)
+        (since.elapsed() > allowed).then_some(since)
     }
 
     /// What the connection waits for; `None` while a request is received or evaluated.

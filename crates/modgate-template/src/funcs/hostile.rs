@@ -105,6 +105,7 @@ fn data() -> Value {
         ("pairs", Value::from(format!("[{}1]", "{\"a\":[]},".repeat(12_000)))),
         ("pattern", Value::from("(((((a{9}){9}){9}){9})*|x*)*")),
         ("class", fill(r"\pL|")),
+        ("folded", fill(r"(?i)[\x{100}-\x{10ffff}]|\W|")),
         ("groups", fill("(x)?")),
         ("any", Value::from("(.*)*|.*?|")),
         ("empty", Value::from("")),

@@ -11,7 +11,7 @@ use regex_syntax::{
     hir::{self, Class, Hir, HirKind, Visitor},
 };
 
-use super::translate::Translation;
+use super::translate::{Classes, Translation};
 use crate::{Budget, Exhausted};
 
 /// How many groups times bytes of the automaton there may be for each byte of the limit on its size. A state takes 24 bytes
@@ -34,6 +34,15 @@ const PARSE_TIME: Duration = Duration::from_nanos(200);
 /// The time that it takes to compile a unit of [`Work`].
 const UNIT_TIME: Duration = Duration::from_nanos(400);
 
+/// The time that it takes to parse a class of Unicode.
+const PROPERTY_TIME: Duration = Duration::from_micros(20);
+
+/// The bytes that such a class takes while the pattern is parsed.
+const PROPERTY_BYTES: usize = 5 << 10;
+
+/// The other cases of as many code points are looked for in the time of a unit of [`Work`].
+const FOLDED_PER_UNIT: usize = 64;
+
 /// A unit of work adds at least as many bytes to the automaton, so that its limit ends the work as well.
 const BYTES_PER_UNIT: usize = 8;
 
@@ -52,6 +61,20 @@ pub(super) enum Failure {
 /// The time that parsing takes; charged before the pattern is translated.
 pub(super) fn parse_time(pattern: &str) -> Duration {
     PARSE_TIME.saturating_mul(pattern.len().try_into().unwrap_or(u32::MAX))
+}
+
+/// The time that it takes to parse the classes of a pattern.
+pub(super) fn class_time(classes: Classes) -> Duration {
+    let properties = u32::try_from(classes.properties).unwrap_or(u32::MAX);
+    compile_time(classes.folded / FOLDED_PER_UNIT)
+        .saturating_add(PROPERTY_TIME.saturating_mul(properties))
+}
+
+/// The bytes that count for the classes of a pattern: what parsing takes, and for each unit of work as many as a
+/// unit of [`Work`] adds, so that the limit on the size ends parsing as well.
+pub(super) fn class_bytes(classes: Classes) -> usize {
+    let folded = classes.folded / FOLDED_PER_UNIT * BYTES_PER_UNIT;
+    classes.properties.saturating_mul(PROPERTY_BYTES).saturating_add(folded)
 }
 
 /// The time that compiling takes.
@@ -80,6 +103,10 @@ pub(super) fn compile(
     limit: usize,
     budget: &Budget<'_>,
 ) -> Result<(Regex, usize), Failure> {
+    if class_bytes(translation.classes) > limit {
+        return Err(Failure::Large);
+    }
+    budget.check_time_for(class_time(translation.classes)).map_err(Failure::Exhausted)?;
     let hir = parse(&translation.pattern).ok_or(Failure::Large)?;
     let Ok(work) = hir::visit(&hir, Work::default());
     let units = work.units().min(limit / BYTES_PER_UNIT);

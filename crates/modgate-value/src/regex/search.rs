@@ -181,7 +181,8 @@ impl<'r, 'b> Search<'r, 'b> {
     fn walkers(&mut self) -> Result<Option<&mut Walkers>, Exhausted> {
         if self.walkers.is_none() {
             let units = self.regex.units;
-            self.budget.check_time_for(compile::compile_time(units).saturating_mul(2))?;
+            let compiling = compile::compile_time(units).saturating_mul(2);
+            self.budget.check_time_for(compiling.saturating_add(self.regex.class_time))?;
             let bytes = (units.saturating_mul(BYTES_PER_UNIT) + compile::cache_limit(units))
                 .saturating_mul(2);
             self.budget.allocate(bytes)?;

@@ -20,7 +20,37 @@ pub(super) struct Translation {
     pub(super) pattern: String,
     /// The name of each group, empty where it has none; the first is the whole match.
     pub(super) names: Vec<String>,
+    pub(super) classes: Classes,
 }
+
+/// What parsing the classes of a pattern costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Classes {
+    /// Classes of Unicode, such as `\pL`, each of which has hundreds of ranges.
+    pub(super) properties: usize,
+    /// Code points whose other cases are looked for, because the class ignores case.
+    pub(super) folded: usize,
+}
+
+impl Classes {
+    /// Counts a class as [`shorthand`] writes it.
+    fn shorthand(&mut self, class: &str, fold: bool) {
+        let property = class.starts_with("\\p") || class.starts_with("\\P");
+        self.properties += usize::from(property);
+        if property || class.starts_with("[^") || class.ends_with(LAST_RANGE) {
+            self.range(0, u32::from(char::MAX), fold);
+        }
+    }
+
+    fn range(&mut self, low: u32, high: u32, fold: bool) {
+        if fold {
+            self.folded += usize::try_from(high - low + 1).unwrap_or(usize::MAX);
+        }
+    }
+}
+
+/// The end of a class of all characters.
+const LAST_RANGE: &str = "-\\x{10FFFF}";
 
 /// An error code of Go's `regexp/syntax` and the piece of the pattern that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +82,10 @@ pub(super) fn translate(pattern: &str) -> Result<Translation, Invalid<'_>> {
         open: Vec::new(),
         group: Group::default(),
         names: vec![String::new()],
+        classes: Classes::default(),
     };
     let pattern = translator.run()?;
-    Ok(Translation { pattern, names: translator.names })
+    Ok(Translation { pattern, names: translator.names, classes: translator.classes })
 }
 
 #[derive(Clone, Copy)]
@@ -72,6 +103,7 @@ struct Translator<'p> {
     open: Vec<(Group, Flags)>,
     group: Group,
     names: Vec<String>,
+    classes: Classes,
 }
 
 /// A group being read.
@@ -356,6 +388,7 @@ impl<'p> Translator<'p> {
             }
             _ => {
                 if let Some((class, rest)) = shorthand(before)? {
+                    self.classes.shorthand(&class, self.flags.fold);
                     let mut text = String::from(if self.flags.fold { "(?i:[" } else { "[" });
                     text.push_str(&class);
                     text.push_str(if self.flags.fold { "])" } else { "]" });
@@ -376,7 +409,7 @@ impl<'p> Translator<'p> {
     }
 
     /// A bracketed class.
-    fn class(&self, before: &'p str) -> Result<(String, &'p str), Invalid<'p>> {
+    fn class(&mut self, before: &'p str) -> Result<(String, &'p str), Invalid<'p>> {
         let mut rest = skip(before, 1);
         let mut text = String::from(if self.flags.fold { "(?i:[" } else { "[" });
         if let Some(after) = rest.strip_prefix('^') {
@@ -395,10 +428,14 @@ impl<'p> Translator<'p> {
                     return Err(invalid(INVALID_CHAR_RANGE, upto(rest, after)));
                 }
                 let _ = write!(text, "[:{name}:]");
+                if plain.len() < name.len() {
+                    self.classes.range(0, u32::from(char::MAX), self.flags.fold);
+                }
                 rest = after;
                 continue;
             }
             if let Some((class, after)) = shorthand(rest)? {
+                self.classes.shorthand(&class, self.flags.fold);
                 text.push_str(&class);
                 rest = after;
                 continue;
@@ -418,6 +455,7 @@ impl<'p> Translator<'p> {
                     return Err(invalid(INVALID_CHAR_RANGE, upto(range, rest)));
                 }
             }
+            self.classes.range(low, high, self.flags.fold);
             push_range(low, high, &mut text);
         }
         if text.len() == start {

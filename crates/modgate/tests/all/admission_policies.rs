@@ -326,7 +326,7 @@ spec: {policyName: who, validationActions: [Deny]}
     }
 }
 
-/// A policy whose one validation is about CREATE of these resources, and its binding.
+/// A policy with one validation, for CREATE of these resources, and its binding.
 fn policy(group_version: &str, resources: &str, more: &str, validation: &str) -> String {
     let (group, version) = group_version.rsplit_once('/').unwrap_or(("", group_version));
     format!(

@@ -906,11 +906,11 @@ fn serve_until_told_to_stop() {
     let command = next();
     assert!(command.contains(&format!("curl -sk {url}/dragnet-webhook")), "{command}");
     assert!(command.contains("--data @quickstart/review.json"), "{command}");
-    let told = Command::new("kill").arg(child.id().to_string()).status().expect("kill");
-    assert!(told.success());
+    let sent = Command::new("kill").arg(child.id().to_string()).status().expect("kill");
+    assert!(sent.success());
     let asked = Instant::now();
     assert_eq!(child.wait().expect("exit").code(), Some(0));
-    // Nobody has to learn that it is going: the ten seconds of a Pod would be waited for nobody.
+    // No Service has this process as an endpoint, so it does not wait the ten seconds of a Pod.
     assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
     let mut log = String::new();
     child.stderr.take().expect("stderr").read_to_string(&mut log).expect("log");

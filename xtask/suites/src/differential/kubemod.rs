@@ -296,7 +296,7 @@ impl Parts {
     }
 }
 
-/// What the request is about.
+/// The object of the request.
 fn subject(request: &Value) -> &Value {
     &request[if request["operation"] == "DELETE" { "oldObject" } else { "object" }]
 }
