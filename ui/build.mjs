@@ -66,12 +66,16 @@ async function page(name) {
 /** The files of the playground, compressed as they are sent. */
 async function playground(module) {
   const folder = join(root, "../crates/modgate-ui/dist/playground");
+  const engine = readFileSync(module);
+  // Its address has a version, so that browsers may keep it, and what they compile of it.
+  const address = `modgate.wasm?v=${createHash("sha256").update(engine).digest("hex").slice(0, 16)}`;
+  const page = readFileSync(join(root, "src/playground/index.html"), "utf8");
   const files = {
-    "index.html": readFileSync(join(root, "src/playground/index.html")),
-    "main.js": await bundle("src/playground/main.ts"),
+    "index.html": page.replaceAll("@ENGINE@", address),
+    "main.js": await bundle("src/playground/main.ts", { define: { ENGINE: JSON.stringify(address) } }),
     "worker.js": await bundle("src/playground/worker.ts"),
     "style.css": await bundle("src/playground/style.css"),
-    "modgate.wasm": readFileSync(module),
+    "modgate.wasm": engine,
   };
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });

@@ -101,6 +101,58 @@ async function everyExample() {
   ok(`${names.length} examples: every view, two widths, two themes`);
 }
 
+/** A second visit loads nothing again, and the engine's address has a version. */
+async function caching() {
+  const text = async (path, headers) => {
+    const response = await fetch(`${address}${path}`, { headers });
+    return [
+      response.status,
+      response.headers.get("cache-control"),
+      (await response.arrayBuffer()).byteLength,
+    ];
+  };
+  const tag = (await fetch(address)).headers.get("etag");
+  for (const path of ["", "main.js", "worker.js", "style.css"]) {
+    assert.deepEqual(await text(path, { "if-none-match": tag }), [304, "no-cache", 0], path);
+    const [status, , length] = await text(path, { "if-none-match": '"older"' });
+    assert.ok(status === 200 && length > 0, path);
+  }
+  const engine = /modgate\.wasm\?v=[0-9a-f]+/.exec(await (await fetch(address)).text())?.[0];
+  assert.match((await text(engine, {}))[1], /immutable/);
+  assert.equal((await text("modgate.wasm", {}))[1], "no-cache");
+  ok("a second visit loads nothing again");
+}
+
+/** The marks beside lines follow the object: what it reaches, and what it does not. */
+async function reaching() {
+  const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
+  const covered = () =>
+    page.waitForFunction(() => {
+      const { answers, covered } = document.documentElement.dataset;
+      return answers !== undefined && covered === answers;
+    });
+  const count = (state) => page.locator(`.policies .reach.${state}`).count();
+  await goto(page, "#example=rego");
+  await covered();
+  const summary = page.locator(".reached");
+  assert.match(await summary.textContent(), /^\d+ of \d+ places reached$/);
+  const before = { all: await count("all"), none: await count("none") };
+  assert.ok(before.all > 5, `${before.all} lines are reached`);
+  await answered(page, () => write(page, "Object", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"));
+  await covered();
+  assert.ok(
+    (await count("none")) > before.none,
+    "no constraint matches, so nothing of the template is reached",
+  );
+  assert.match(await summary.textContent(), /^\d+ of \d+ places reached$/);
+  await answered(page, () => write(page, "Policies", "kind: 'Pod\n"));
+  await covered();
+  assert.deepEqual([await count("all"), await count("none"), await summary.textContent()], [0, 0, ""]);
+  assert.deepEqual(faults, []);
+  await close();
+  ok("what the object reaches of the policies is marked");
+}
+
 /** Typing, squiggles, places that open, the other views. */
 async function typing() {
   const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
@@ -284,6 +336,8 @@ async function speed() {
 
 try {
   await everyExample();
+  await caching();
+  await reaching();
   await typing();
   await sharing();
   await saving();

@@ -1,7 +1,7 @@
 // Opens what the binary writes in a browser: `node browser/run.mjs BINARY [FOLDER FOR SCREENSHOTS]`.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -59,9 +59,12 @@ function forged(count) {
     enforcementAction: ["deny", "warn", "dryrun"][index % 3],
     message: `object ${index} ${HOSTILE}`,
     details: { text: HOSTILE },
+    new: index % 2 === 0,
   }));
+  const baseline = { new: count / 2, fixed: count, fixedViolations: violations };
   const first = { ...about(0), place: "objects.yaml:1:1", text: `kind: Pod\nname: "${HOSTILE}"\n` };
-  const object = { metadata: { annotations: { description: HOSTILE } }, spec: { match: { name: HOSTILE } } };
+  const annotations = { description: HOSTILE, "modgate.sh/owner": HOSTILE };
+  const object = { metadata: { annotations }, spec: { match: { name: HOSTILE } } };
   const policy = {
     group: "g",
     kind: "NeedLabel",
@@ -75,7 +78,7 @@ function forged(count) {
     modgate: HOSTILE,
     command: "audit",
     arguments: ["-f", HOSTILE],
-    document: { groups: [{ total: count, violations }], objects: count, errors: [] },
+    document: { groups: [{ total: count, violations }], objects: count, errors: [], baseline },
     policies: [policy],
     subjects: [first],
     omitted: [HOSTILE],
@@ -219,12 +222,54 @@ async function hostileFlows(address) {
   ok(`10000 violations with markup: opened ${words(opening)}, filtered ${words(filtering)}`);
 }
 
+/** An audit of fewer objects, against the audit of all: its page has what is fixed, and owners. */
+function comparedAudit() {
+  const policies = join(folder, "owned");
+  mkdirSync(policies);
+  for (const name of ["template.yaml", "constraint.yaml", "expansion.yaml"]) {
+    const text = readFileSync(join(root, "examples/gatekeeper", name), "utf8");
+    const owned = text.replace(
+      /^metadata:\n/gm,
+      "metadata:\n  annotations: {modgate.sh/owner: team platform}\n",
+    );
+    writeFileSync(join(policies, name), owned);
+  }
+  const objects = join(root, "examples/gatekeeper/objects");
+  const [both, fixed, fresh] = readdirSync(objects)
+    .sort()
+    .map((name) => join(objects, name));
+  const before = join(folder, "before.json");
+  writeFileSync(before, output("audit", "-f", policies, both, fixed, "-o", "json"));
+  return output("audit", "-f", policies, "--baseline", before, both, fresh, "-o", "html");
+}
+
+/** The facets of owners and of a baseline. */
+async function comparedFlows(address) {
+  const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
+  await page.goto(`${address}#/violations`);
+  const rows = page.locator(".rows .row");
+  await rows.first().waitFor();
+  const all = await rows.count();
+  await page.getByLabel("Owner").selectOption({ index: 1 });
+  await page.waitForURL(/owner=team/);
+  assert.equal(await rows.count(), all);
+  await page.getByLabel("Baseline").selectOption("=new");
+  await page.waitForURL(/since=new/);
+  await page.waitForFunction((before) => document.querySelectorAll(".rows .row").length < before, all);
+  assert.ok((await rows.count()) > 0 && (await page.locator("b.new").count()) > 0, "something is new");
+  assert.deepEqual(faults, []);
+  await close();
+  ok("audit against a baseline: facets of owner and baseline");
+}
+
 try {
   const addresses = {};
   for (const [name, args] of Object.entries(examples))
     addresses[name] = write(`${name}.html`, output(...args));
+  addresses.baseline = write("baseline.html", comparedAudit());
   for (const [name, address] of Object.entries(addresses)) await everyView(address, name);
   await auditFlows(addresses.audit);
+  await comparedFlows(addresses.baseline);
   await hostileFlows(write("forged.html", forged(10_000)));
 } finally {
   await browser.close();

@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { EditorState } from "@codemirror/state";
 import { offset } from "../src/playground/editor.ts";
 import { example, examples } from "../src/playground/examples.ts";
-import { type Answer, request } from "../src/playground/request.ts";
+import { lines, summary } from "../src/playground/reach.ts";
+import { type Answer, type Reach, request } from "../src/playground/request.ts";
 import { commandLine, documents, script, suite } from "../src/playground/save.ts";
 import { EMPTY, fromFragment, toFragment } from "../src/playground/state.ts";
 
@@ -20,6 +21,29 @@ test("an address of others cannot fill the memory, nor set what is no text", asy
   await assert.rejects(fromFragment(await toFragment({ ...EMPTY, policies: "a".repeat(5_000_000) })), /4 MB/);
   const forged = { ...EMPTY, policies: 1, operation: "NONE", unknown: "x" } as unknown as typeof EMPTY;
   assert.deepEqual(await fromFragment(await toFragment(forged)), EMPTY);
+});
+
+test("a line is reached if all, some or none of its places are", () => {
+  const place = (
+    line: number,
+    reached: boolean,
+    held: boolean | null = null,
+    failed: boolean | null = null,
+  ) => ({ file: "policies.yaml", line, column: 1, kind: "expression", reached, held, failed }) as Reach;
+  const places = [
+    place(9, false, false, false),
+    place(2, true),
+    place(2, true, true, true),
+    place(4, true, false, true),
+    place(4, false, false, false),
+  ];
+  assert.deepEqual(lines(places), [
+    { line: 2, state: "all", text: "expression: reached\nexpression: held and did not hold" },
+    { line: 4, state: "some", text: "expression: did not hold\nexpression: not reached" },
+    { line: 9, state: "none", text: "expression: not reached" },
+  ]);
+  assert.equal(summary(places), "3 of 5 places reached");
+  assert.deepEqual([lines([]), summary([])], [[], ""]);
 });
 
 test("columns count characters", () => {

@@ -60,6 +60,61 @@ test("an audit becomes findings with their objects", () => {
   assert.deepEqual(found("namespace="), []);
 });
 
+test("owners are those of policies, else of their templates", () => {
+  const policy = (kind: string, name: string, owner?: unknown) => ({
+    group: "",
+    kind,
+    namespace: "",
+    name,
+    origin: "",
+    text: "",
+    object: owner === undefined ? {} : { metadata: { annotations: { "modgate.sh/owner": owner } } },
+  });
+  const policies = [
+    policy("ConstraintTemplate", "needlabel", "team general"),
+    policy("NeedLabel", "owner"),
+    policy("NeedLabel", "own", " team own "),
+    policy("ImageTag", "tags", 7),
+  ];
+  const of = (name: string, kind = "NeedLabel") => ({ ...violation(name, "deny"), policy: { kind, name } });
+  const violations = [of("owner"), of("own"), of("tags", "ImageTag"), of("gone")];
+  const document = { groups: [{ total: 4, violations }], objects: 4, errors: [] };
+  const it = model({ ...page("audit", document), policies });
+  assert.deepEqual(
+    it.findings.map((finding) => finding.owner),
+    ["team general", "team own", "", ""],
+  );
+  const found = (query: string) => matching(it.findings, new URLSearchParams(query)).map((one) => one.policy);
+  assert.deepEqual(found("owner=team+own"), ["NeedLabel own"]);
+  assert.deepEqual(found("owner="), ["ImageTag tags", "NeedLabel gone"]);
+  assert.deepEqual(found("q=general"), ["NeedLabel owner"]);
+});
+
+test("a baseline tells what is new and what is fixed", () => {
+  const violations = [
+    { ...violation("web", "deny"), new: true },
+    { ...violation("db", "warn"), new: false },
+  ];
+  const groups = [{ total: 2, violations }];
+  const baseline = { new: 1, fixed: 1, fixedViolations: [violation("old", "deny")] };
+  const it = model(page("audit", { groups, objects: 5, errors: [], baseline }));
+  assert.deepEqual(it.numbers.slice(2), [
+    ["new", 1],
+    ["fixed", 1],
+  ]);
+  assert.deepEqual(it.fixed, [
+    { policy: "NeedLabel owner", object: "Pod shop/old", message: "Pod old has no owner" },
+  ]);
+  const found = matching(it.findings, new URLSearchParams("since=new"));
+  assert.deepEqual(
+    found.map((one) => one.name),
+    ["web"],
+  );
+  const without = model(page("audit", { groups, objects: 5, errors: [] }));
+  assert.deepEqual([without.numbers.length, without.fixed], [2, []]);
+  assert.ok(without.findings.every((finding) => finding.since === ""));
+});
+
 test("an audit that could not read everything is not good", () => {
   const errors = [{ object: { kind: "Pod", name: "a" }, message: "broken" }];
   const it = model(page("audit", { groups: [], objects: 1, errors }));

@@ -59,8 +59,26 @@ struct Kinds {
 ///
 /// Never, unless the files of this module were changed for the worse; a test reads them.
 pub fn all() -> Result<Vec<Value>, DecodeError> {
+    read(KINDS)
+}
+
+/// The CRDs of an API group; none of a group that is not ours. It reads less than [`all`].
+///
+/// # Errors
+///
+/// As [`all`].
+pub fn of_group(group: &str) -> Result<Vec<Value>, DecodeError> {
+    let line = format!("\n- group: {group}\n");
+    let mut definitions = read(KINDS.into_iter().filter(|text| text.contains(&line)))?;
+    definitions.retain(|definition| {
+        definition.path(&["spec", "group"]).and_then(Value::as_str) == Some(group)
+    });
+    Ok(definitions)
+}
+
+fn read(texts: impl IntoIterator<Item = &'static str>) -> Result<Vec<Value>, DecodeError> {
     let mut definitions = Vec::new();
-    for text in KINDS {
+    for text in texts {
         let file = yaml::value(&format!("{FRAGMENTS}{text}"))
             .map_err(|error| DecodeError { path: String::new(), message: error.to_string() })?;
         definitions.extend(Kinds::deserialize(&file)?.kinds.iter().map(Kind::definition));
@@ -160,6 +178,19 @@ mod tests {
 
     fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
         value.path(path).and_then(Value::as_str).expect("text")
+    }
+
+    #[test]
+    fn those_of_a_group() {
+        let group = |definition: &Value| text(definition, &["spec", "group"]).to_owned();
+        let groups: std::collections::BTreeSet<String> = definitions().iter().map(group).collect();
+        for name in &groups {
+            let mut all = definitions();
+            all.retain(|definition| group(definition) == *name);
+            assert_eq!(of_group(name).expect("CRDs"), all, "{name}");
+        }
+        assert_eq!(of_group("apps").expect("CRDs"), [] as [Value; 0]);
+        assert_eq!(of_group("").expect("CRDs"), [] as [Value; 0]);
     }
 
     /// The table of the specification.

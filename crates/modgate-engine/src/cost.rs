@@ -70,7 +70,8 @@ pub struct Meter<'a> {
     pub shard: usize,
     /// Where the costs of this review alone are kept, if they are wanted.
     pub statistics: Option<&'a Statistics>,
-    /// When the review began, by `Host::uptime`; `None` where no policy is demoted, as in audits.
+    /// When the review began, by `Host::uptime`. `None` where the evaluation is no reason to demote a policy and no
+    /// trial of one, as in audits and for viewers of the live page; policies then have all of their time.
     pub uptime: Option<Duration>,
     /// When the answer is due, by `Host::uptime`; `None` where the caller waits as long as it takes.
     pub deadline: Option<Duration>,

@@ -15,7 +15,7 @@ use std::{
 use modgate_cel::Program;
 use modgate_value::{Value, diag::Span};
 
-use crate::matching::Criterion;
+use crate::{matching::Criterion, policy::pointer};
 
 /// What a place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +41,13 @@ pub struct Spot {
     pub span: Option<(usize, usize)>,
     /// The kind of the place.
     pub kind: PlaceKind,
+}
+
+impl Spot {
+    /// The field as a JSON pointer, such as `/spec/targets/0/rego`.
+    pub fn pointer(&self) -> String {
+        pointer(&self.field)
+    }
 }
 
 /// What evaluations reached of a place.

@@ -19,11 +19,13 @@
 //! page ends a module that takes too long.
 
 mod attributes;
+mod coverage;
 mod machine;
 mod request;
 mod run;
 
 pub use self::{
+    coverage::Reach,
     request::{Attributes, File, Request},
     run::{Answer, Mark, Subject},
 };

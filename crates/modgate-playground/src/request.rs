@@ -32,6 +32,8 @@ pub struct Request {
     /// What only an AdmissionReview can say. With it, the objects become AdmissionReviews, which the answer
     /// contains as a file.
     pub attributes: Option<Attributes>,
+    /// Whether the answer is what the run reaches of the policies, and nothing else.
+    pub coverage: bool,
     /// The time, in milliseconds since 1970.
     pub now: u64,
     /// The seed of random values.

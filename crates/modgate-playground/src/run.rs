@@ -32,13 +32,12 @@ use serde::Serialize;
 
 use crate::{
     attributes::Composed,
+    coverage::{self, Reach},
     machine::Machine,
     request::{File, Request},
 };
 
 /// What a page shows.
-///
-/// The coverage of policies gets a member of its own here, once the engine records it.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
@@ -56,6 +55,8 @@ pub struct Answer {
     pub request: Option<File>,
     /// How many policies are in force.
     pub policies: usize,
+    /// What the run reached of the policies; empty unless the request asks for it, for then the answer has nothing else.
+    pub coverage: Vec<Reach>,
 }
 
 /// An object under review.
@@ -98,6 +99,11 @@ pub struct Mark {
 /// Answers a request.
 pub(crate) fn run(request: &Request) -> Answer {
     let mut run = Run::default();
+    if request.coverage {
+        // Of policies that do not load, nothing is reached.
+        let coverage = run.coverage(request).unwrap_or_default();
+        return Answer { coverage, ..Answer::default() };
+    }
     if run.all(request).is_none() {
         let found: Value = about_policies(&findings::report(&run.heard)).into_iter().collect();
         run.answer.review = document(&found);
@@ -121,21 +127,56 @@ struct Policies {
     snapshot: Snapshot,
     references: References,
     inventory: Inventory,
+    /// As they were written.
+    manifests: Vec<Manifest>,
 }
 
 impl Run {
     /// `None` if a policy does not load, for then nothing can be said about any object.
     fn all(&mut self, request: &Request) -> Option<()> {
+        let Prepared { policies, subjects, mut incomplete } = self.prepared(request)?;
+        if subjects.is_empty() && !incomplete {
+            let named = listed(&request.objects);
+            self.heard.push(Diagnostic::error(format!("there is no object in {named}")));
+            incomplete = true;
+        }
+        self.answer.notes = notes::about_input(
+            &policies.snapshot,
+            &policies.references,
+            subjects.iter().map(|it| &it.subject.review),
+        );
+        self.decide(request, &policies, subjects, !incomplete);
+        Some(())
+    }
+
+    /// What the objects reach of the policies; `None` if a policy does not load.
+    fn coverage(&mut self, request: &Request) -> Option<Vec<Reach>> {
+        let Prepared { policies, subjects, .. } = self.prepared(request)?;
+        let Policies { snapshot, references, inventory, manifests } = &policies;
+        let machine = Machine::new(request.now, request.seed);
+        let host = FileHost { references, clock: &Frozen, templates: &machine, policies: &machine };
+        let subjects = subjects.iter().map(|it| &it.subject);
+        let traces = coverage::run(snapshot, &host, inventory, subjects);
+        let places = manifests.iter().filter_map(|manifest| {
+            let source = self.sources.get(&manifest.origin)?;
+            Some(coverage::places(manifest, source, snapshot, &traces))
+        });
+        Some(places.flatten().collect())
+    }
+
+    /// Policies and objects, as they are decided; `None` if a policy does not load.
+    fn prepared(&mut self, request: &Request) -> Option<Prepared> {
         let namespace = match request.namespace.as_str() {
             "" => "default",
             name => name,
         };
-        let config = EngineConfig { default_namespace: namespace.into(), ..Default::default() };
+        let mut config = EngineConfig { default_namespace: namespace.into(), ..Default::default() };
+        config.templates.observed = request.coverage;
         let mut policies = self.policies(request, config)?;
         let operation = self.operation(&request.operation)?;
         let mut incomplete = false;
         let mut subjects = self.subjects(request, operation, namespace, &mut incomplete);
-        let Policies { snapshot, references, inventory } = &mut policies;
+        let Policies { snapshot, references, inventory, .. } = &mut policies;
         for Reviewed { subject, .. } in &subjects {
             let found = impossible(&subject.manifest, &subject.source, snapshot.definitions());
             self.heard.extend(found);
@@ -148,19 +189,7 @@ impl Run {
                 subject.review = as_stored(subject.review.clone(), types);
             }
         }
-        if subjects.is_empty() && !incomplete {
-            let named = listed(&request.objects);
-            self.heard.push(Diagnostic::error(format!("there is no object in {named}")));
-            incomplete = true;
-        }
-        let references = &policies.references;
-        self.answer.notes = notes::about_input(
-            &policies.snapshot,
-            references,
-            subjects.iter().map(|it| &it.subject.review),
-        );
-        self.decide(request, &policies, subjects, !incomplete);
-        Some(())
+        Some(Prepared { policies, subjects, incomplete })
     }
 
     /// Reads the policies; `None` when one does not load, or there is none.
@@ -194,6 +223,8 @@ impl Run {
             .with_definitions(std::sync::Arc::clone(&sorted.definitions))
             .apply_timed(changes.collect(), OnError::Keep, &Frozen);
         self.heard.extend(sorted::findings(&problems, &self.sources));
+        let written = sorted.policies.values().filter(|_| request.coverage);
+        let manifests = written.map(|((), manifest)| (*manifest).clone()).collect();
         let (references, inventory) = sorted.into_inventory(&snapshot);
         if self.heard.iter().any(|found| found.severity == Severity::Error) {
             return None;
@@ -204,7 +235,7 @@ impl Run {
             self.heard.push(Diagnostic::error(format!("there is no policy in {named}")));
             return None;
         }
-        Some(Policies { snapshot, references, inventory })
+        Some(Policies { snapshot, references, inventory, manifests })
     }
 
     fn operation(&mut self, text: &str) -> Option<Operation> {
@@ -279,7 +310,7 @@ impl Run {
         subjects: VecDeque<Reviewed>,
         complete: bool,
     ) {
-        let Policies { snapshot, references, inventory } = policies;
+        let Policies { snapshot, references, inventory, .. } = policies;
         let machine = Machine::new(request.now, request.seed);
         let host = FileHost { references, clock: &Frozen, templates: &machine, policies: &machine };
         let mut report = findings::report(&self.heard);
@@ -312,6 +343,14 @@ impl Run {
         self.answer.review = document(&results);
         self.answer.explain = document(&explanations.into());
     }
+}
+
+/// Policies and objects before a decision.
+struct Prepared {
+    policies: Policies,
+    subjects: VecDeque<Reviewed>,
+    /// Whether an object cannot be read.
+    incomplete: bool,
 }
 
 /// An object under review, and the document that the user wrote for it.

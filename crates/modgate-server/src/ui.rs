@@ -133,16 +133,17 @@ impl Ui {
             Some(Endpoint::Document) => Ok(json(StatusCode::OK, DOCUMENT)),
             Some(Endpoint::Status) => {
                 let caller = self.caller(&headers, Right::Overview, "").await?;
-                self.status(&caller).await
+                self.status(&headers, &caller).await
             }
             Some(Endpoint::Policies) => {
                 self.caller(&headers, Right::Overview, "").await?;
                 let policies = || self.overview.policies(&self.app, &self.decisions);
-                self.shared(path, policies)
+                self.shared(&headers, path, policies)
             }
             Some(Endpoint::Namespaces) => {
                 self.caller(&headers, Right::Overview, "").await?;
-                self.shared(path, || Some(self.overview.namespaces(&self.decisions)))
+                let namespaces = || Some(self.overview.namespaces(&self.decisions));
+                self.shared(&headers, path, namespaces)
             }
             Some(Endpoint::Shadow) => {
                 self.caller(&headers, Right::Overview, "").await?;
@@ -157,7 +158,8 @@ impl Ui {
                 self.caller(&headers, Right::Decisions, scope).await?;
                 let asked = request.uri().path_and_query().map(ToString::to_string);
                 let (filter, limit) = filter(&query)?;
-                self.shared(asked.unwrap_or(path), || Some(self.listed(&filter, limit)))
+                let listed = || Some(self.listed(&filter, limit));
+                self.shared(&headers, asked.unwrap_or(path), listed)
             }
             Some(Endpoint::Decision(id)) => {
                 let scope = query.text("namespace").unwrap_or_default();
@@ -183,24 +185,27 @@ impl Ui {
         self.access.check(headers, right, namespace).await
     }
 
-    async fn status(&self, caller: &Caller) -> Result<Response, Refused> {
+    async fn status(&self, headers: &HeaderMap, caller: &Caller) -> Result<Response, Refused> {
         let replicas = self.overview.replicas().await;
         let user = caller.name();
         let key = format!("status\n{}", user.clone().unwrap_or_default());
         let status = || self.overview.status(&self.app, &self.decisions, replicas, user);
-        self.shared(key, || Some(status()))
+        self.shared(headers, key, || Some(status()))
     }
 
-    /// The answer of a moment ago, or a new one; `None` stands for policies that are not loaded.
+    /// The answer of a moment ago, or a new one; `None` stands for policies that are not loaded. Headers with
+    /// `Cache-Control: no-cache` ask for a new one.
     fn shared<T: Serialize>(
         &self,
+        headers: &HeaderMap,
         key: String,
         make: impl FnOnce() -> Option<T>,
     ) -> Result<Response, Refused> {
         // Held meanwhile: of viewers who ask at the same time, one makes the answer.
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = |at: &Instant| at.elapsed() < SHARED;
-        if let Some((_, bytes)) = shared.get(&key).filter(|(at, _)| is_fresh(at)) {
+        let known = shared.get(&key).filter(|(at, _)| is_fresh(at) && !wants_new(headers));
+        if let Some((_, bytes)) = known {
             return Ok(json(StatusCode::OK, bytes.clone()));
         }
         let made = make().ok_or_else(Refused::not_loaded)?;
@@ -325,6 +330,13 @@ impl Endpoint {
             other => Self::Decision(other.strip_prefix("decisions/")?.parse().ok()?),
         })
     }
+}
+
+/// Whether a client does not take the answer of a moment ago.
+fn wants_new(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|it| it.to_str().ok());
+    let mut directives = values.flat_map(|value| value.split(','));
+    directives.any(|directive| directive.trim().eq_ignore_ascii_case("no-cache"))
 }
 
 fn filter(query: &Query) -> Result<(Filter, usize), Refused> {

@@ -12,6 +12,13 @@ pub struct Asset {
 /// Whether this binary contains the playground.
 pub const IS_BUILT: bool = cfg!(playground);
 
+/// Tells the files from those of other builds: the value of `ETag`.
+#[cfg(playground)]
+pub const TAG: &str = env!("PLAYGROUND_TAG");
+/// Without the playground there are no files.
+#[cfg(not(playground))]
+pub const TAG: &str = "\"\"";
+
 /// What pages of the playground may do: run their own scripts and the engine, and load nothing else.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; \
      worker-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; base-uri 'none'; \

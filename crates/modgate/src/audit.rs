@@ -1,5 +1,6 @@
 //! `modgate audit`: evaluates policies against objects that exist, in files or a cluster.
 
+mod baseline;
 mod cluster;
 mod contexts;
 mod report;
@@ -35,6 +36,7 @@ use modgate_value::{
     yaml,
 };
 
+use self::baseline::{Baseline, Compared};
 use crate::{
     args::{AuditCommandArgs, AuditOutput},
     exit::Exit,
@@ -55,6 +57,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     }
     let paths = args.paths();
     inputs::once(&args.policies, &paths)?;
+    let baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
     let mut outputs = Outputs::new(&args.output, terminal)?;
     let config = args.policies.engine.config(&args.namespace);
     let objects = inputs::Objects::read(&paths)?;
@@ -69,10 +72,11 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
         return Ok(Exit::BadInput);
     };
     let snapshot = policy_set.snapshot.clone();
-    let found = match args.is_of_files() {
+    let mut found = match args.is_of_files() {
         false => cluster::audit(args, policy_set, terminal)?,
         true => of_files(args, objects, policy_set, terminal)?,
     };
+    found.compared = baseline.map(|baseline| baseline.compare(&found.violations));
     for error in &found.report.errors {
         let place = modgate_audit::place(&error.subject.origin, error.subject.position);
         let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
@@ -157,6 +161,8 @@ pub(crate) struct Found {
     objects: Vec<(Arc<ObjectRef>, Value)>,
     /// Further objects with violations, for which a page has no room.
     unkept: usize,
+    /// The difference to a baseline, if there is one.
+    pub(crate) compared: Option<Compared>,
     /// The policies, and what they read.
     policy_set: PolicySet,
 }
@@ -171,6 +177,7 @@ impl Found {
             incomplete: true,
             objects: Vec::new(),
             unkept: 0,
+            compared: None,
             policy_set: PolicySet {
                 snapshot: Snapshot::default(),
                 objects: Objects::default(),
@@ -287,6 +294,7 @@ fn audit_objects(
         incomplete: false,
         objects,
         unkept,
+        compared: None,
         policy_set: policy_set.clone(),
     }
 }

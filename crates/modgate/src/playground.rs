@@ -24,7 +24,7 @@ use hyper_util::{
 };
 use modgate_engine::Review;
 use modgate_server::{runtime, stop_signals};
-use modgate_ui::playground::{CONTENT_SECURITY_POLICY, IS_BUILT, asset};
+use modgate_ui::playground::{CONTENT_SECURITY_POLICY, IS_BUILT, TAG, asset};
 use modgate_value::{
     Value,
     diag::Source,
@@ -117,12 +117,23 @@ fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
         *response.status_mut() = StatusCode::NOT_FOUND;
         return response;
     };
-    *response.body_mut() = Full::new(Bytes::from_static(file.gzip));
+    let known = request.headers().get_all(header::IF_NONE_MATCH).iter();
+    if known.filter_map(|tags| tags.to_str().ok()).any(|tags| tags.contains(TAG)) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    } else {
+        *response.body_mut() = Full::new(Bytes::from_static(file.gzip));
+        response
+            .headers_mut()
+            .insert(header::CONTENT_ENCODING, header::HeaderValue::from_static("gzip"));
+    }
+    // The engine's address names its version, so it stays what it is.
+    let is_versioned = request.uri().query().is_some_and(|query| query.starts_with("v="));
+    let lifetime = if is_versioned { "max-age=31536000, immutable" } else { "no-cache" };
     let headers: [(HeaderName, &'static str); 7] = [
         (header::CONTENT_TYPE, file.content_type),
-        (header::CONTENT_ENCODING, "gzip"),
+        (header::ETAG, TAG),
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
-        (header::CACHE_CONTROL, "no-cache"),
+        (header::CACHE_CONTROL, lifetime),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),

@@ -140,6 +140,12 @@ fn the_page_is_for_those_whom_the_cluster_lets() {
     let refused = page.modgate(&["why", "-n", "default"], &dev);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("modgate-viewer"));
+    for verb in [&["why", "-n", "live-shop"][..], &["status"]] {
+        let wrong = page.modgate(verb, "no-token");
+        assert_eq!(wrong.status.code(), Some(2), "{verb:?}");
+        let error = String::from_utf8_lossy(&wrong.stderr);
+        assert!(error.contains("does not accept this token"), "{verb:?}: {error}");
+    }
     let status = page.modgate(&["status", "-o", "json"], &admin);
     let document = Value::from_json(&status.stdout).expect("JSON");
     assert_eq!(document.get("source").and_then(Value::as_str), Some("cluster"));

@@ -44,10 +44,11 @@ export class Api {
     const headers = new Headers(request.headers);
     headers.set("accept", "application/json");
     if (this.token) headers.set("authorization", `Bearer ${this.token}`);
+    // Answers say themselves that nobody may store them. A mode of the cache here would ask the server for an answer that
+    // it does not share among viewers.
     const response = await fetch(`${this.base}${path}`, {
       ...request,
       headers,
-      cache: "no-store",
       signal: AbortSignal.timeout(TIMEOUT),
     });
     const text = await response.text();

@@ -1,10 +1,12 @@
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { HighlightStyle, StreamLanguage, type StringStream, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
-import { Compartment, EditorState, type Text } from "@codemirror/state";
+import { Compartment, EditorState, RangeSet, StateEffect, StateField, type Text } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
+  GutterMarker,
+  gutter,
   highlightActiveLine,
   highlightActiveLineGutter,
   keymap,
@@ -14,6 +16,7 @@ import {
 import { tags } from "@lezer/highlight";
 import { h } from "../common/dom.ts";
 import { tokens } from "../common/source.ts";
+import type { Line } from "./reach.ts";
 import type { Mark } from "./request.ts";
 
 interface LineState {
@@ -66,6 +69,15 @@ const theme = EditorView.theme({
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
     backgroundColor: "var(--selection)",
   },
+  ".cm-reach": { width: "4px" },
+  ".cm-reach .cm-gutterElement": { padding: "0" },
+  ".reach": { display: "block", width: "4px", height: "100%" },
+  ".reach.all": { backgroundColor: "var(--good)" },
+  ".reach.some": {
+    background: "repeating-linear-gradient(var(--good) 0 3px, var(--warn) 3px 6px)",
+  },
+  // A line that is not reached differs by its form, too: not everyone sees the colours.
+  ".reach.none": { boxSizing: "border-box", border: "1px solid var(--deny)" },
   ".cm-placeholder": { color: "var(--faint)" },
   ".cm-tooltip": {
     backgroundColor: "var(--card)",
@@ -75,6 +87,40 @@ const theme = EditorView.theme({
   },
   ".cm-diagnostic": { fontFamily: "system-ui, sans-serif", padding: "0.3em 0.7em", whiteSpace: "pre-wrap" },
 });
+
+/** The mark beside a line that says what is reached of it. */
+class ReachMarker extends GutterMarker {
+  constructor(private readonly line: Line) {
+    super();
+  }
+
+  override eq(other: ReachMarker): boolean {
+    return this.line.state === other.line.state && this.line.text === other.line.text;
+  }
+
+  override toDOM(): Node {
+    return h("span", { class: `reach ${this.line.state}`, title: this.line.text });
+  }
+}
+
+const setLines = StateEffect.define<Line[]>();
+
+/** The marks, which move with their lines until there are others. */
+const reach = StateField.define<RangeSet<GutterMarker>>({
+  create: () => RangeSet.empty,
+  update(marks, transaction) {
+    let now = marks.map(transaction.changes);
+    for (const effect of transaction.effects) {
+      if (!effect.is(setLines)) continue;
+      const { doc } = transaction.state;
+      const known = effect.value.filter(({ line }) => line >= 1 && line <= doc.lines);
+      now = RangeSet.of(known.map((line) => new ReachMarker(line).range(doc.line(line.line).from)));
+    }
+    return now;
+  },
+});
+
+const reachGutter = [reach, gutter({ class: "cm-reach", markers: (view) => view.state.field(reach) })];
 
 /**
  * Typing over a selection. Where the browser does it, it copies the styles of what it removes, which the content policy
@@ -131,6 +177,7 @@ export class Editor {
       state: EditorState.create({
         extensions: [
           lineNumbers(),
+          reachGutter,
           lintGutter(),
           history(),
           drawSelection(),
@@ -175,6 +222,11 @@ export class Editor {
     const { doc } = this.view.state;
     const found = marks.map((mark) => diagnostic(doc, mark)).sort((one, other) => one.from - other.from);
     this.view.dispatch(setDiagnostics(this.view.state, found));
+  }
+
+  /** Shows what is reached of lines, in place of what was before. */
+  cover(lines: Line[]): void {
+    this.view.dispatch({ effects: setLines.of(lines) });
   }
 
   /** Puts the cursor at a place. */

@@ -19,6 +19,8 @@ export interface Result {
 interface Task {
   request: string;
   done: (result: Result) => void;
+  /** The name under which its time is noted, `evaluated` by default. */
+  mark?: string;
 }
 
 /** The engine in a worker. Of requests that wait, the newest counts. */
@@ -27,6 +29,8 @@ export class Engine {
   private module: WebAssembly.Module | undefined;
   private current: (Task & { id: number; timer?: ReturnType<typeof setTimeout> }) | undefined;
   private waiting: Task | undefined;
+  /** What is asked once nothing newer waits. */
+  private later: Task | undefined;
   /** Requests whose answers are not shown. */
   private spare: string[] = [];
   private id = 0;
@@ -50,6 +54,13 @@ export class Engine {
   /** Answers a request, or never if a newer one comes before it is its turn. */
   ask(request: string, done: (result: Result) => void): void {
     this.waiting = { request, done };
+    this.later = undefined;
+    this.next();
+  }
+
+  /** Answers a request after those that wait, or never if another one comes before it is its turn. */
+  askLater(request: string, done: (result: Result) => void): void {
+    this.later = { request, done, mark: "covered" };
     this.next();
   }
 
@@ -100,7 +111,7 @@ export class Engine {
     this.current = undefined;
     const answer = JSON.parse(data.text) as Answer;
     const { text, milliseconds } = data;
-    performance.mark("evaluated", { detail: milliseconds });
+    performance.mark(task.mark ?? "evaluated", { detail: milliseconds });
     this.isWarm = true;
     task.done(answer.error ? { failure: answer.error, milliseconds } : { answer, text, milliseconds });
     this.next();
@@ -118,10 +129,12 @@ export class Engine {
   }
 
   private next(): void {
-    const task = this.waiting ?? this.warming();
+    if (this.current || !this.module || !this.worker) return;
     // A request follows the module without waiting for the worker to say that it has it.
-    if (!task || this.current || !this.module || !this.worker) return;
-    this.waiting = undefined;
+    const task = this.waiting ?? this.later ?? this.warming();
+    if (!task) return;
+    if (task === this.waiting) this.waiting = undefined;
+    else if (task === this.later) this.later = undefined;
     this.isUsed = true;
     const id = ++this.id;
     this.current = { ...task, id };
@@ -130,7 +143,7 @@ export class Engine {
   }
 
   private warming(): Task | undefined {
-    const request = this.current || !this.isReady ? undefined : this.spare.shift();
+    const request = this.isReady ? this.spare.shift() : undefined;
     return request === undefined ? undefined : { request, done: () => {} };
   }
 

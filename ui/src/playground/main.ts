@@ -2,7 +2,8 @@ import { copyButton, fill, h, themeButton } from "../common/dom.ts";
 import { Editor } from "./editor.ts";
 import { Engine, type Result } from "./engine.ts";
 import { example, examples } from "./examples.ts";
-import { type Answer, type Mark, request } from "./request.ts";
+import { lines, summary } from "./reach.ts";
+import { type Answer, type Mark, type Reach, request } from "./request.ts";
 import { Results } from "./result.ts";
 import { commandLine, type Saved, script, suite } from "./save.ts";
 import { EMPTY, FILES, fromFragment, OPERATIONS, type State, type TextName, toFragment } from "./state.ts";
@@ -31,6 +32,7 @@ class Playground {
   private readonly pick = h("select", { "aria-label": "Example" });
   private readonly share = h("button", { type: "button" }, "Share");
   private readonly notice = h("p", { class: "notice", role: "status" });
+  private readonly reached = h("span", { class: "reached", role: "status" });
   private readonly results: Results;
   private readonly dialog = h("dialog", {});
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -101,7 +103,7 @@ class Playground {
     const policies = h(
       "section",
       { class: "pane policies", "aria-label": "Policies" },
-      h("div", { class: "bar-top" }, h("h2", {}, "Policies"), this.fileButton("policies")),
+      h("div", { class: "bar-top" }, h("h2", {}, "Policies"), this.reached, this.fileButton("policies")),
       this.editors.get("policies")?.element,
     );
     const list = h("div", { class: "tabs", role: "tablist", "aria-label": "Input" });
@@ -254,7 +256,24 @@ class Playground {
 
   private evaluate(): void {
     clearTimeout(this.timer);
-    this.engine.ask(JSON.stringify(request(this.state)), (result) => this.show(result));
+    const { state } = this;
+    this.engine.ask(JSON.stringify(request(state)), (result) => {
+      this.show(result);
+      // The marks beside lines come after the answer that people wait for. What has no answer has no marks.
+      if (!result.answer) this.cover([]);
+      else
+        this.engine.askLater(JSON.stringify(request(state, true)), ({ answer }) =>
+          this.cover(answer?.coverage ?? []),
+        );
+    });
+  }
+
+  /** Shows what the objects reach of the policies. */
+  private cover(places: Reach[]): void {
+    const ofPolicies = places.filter(({ file }) => file === FILES.policies);
+    this.editors.get("policies")?.cover(lines(ofPolicies));
+    this.reached.textContent = summary(ofPolicies);
+    document.documentElement.dataset.covered = document.documentElement.dataset.answers;
   }
 
   private show(result: Result): void {
@@ -384,7 +403,10 @@ function takesFiles(editor: Editor, changed: () => void, say: (text: string) => 
   );
 }
 
+/** The address of the engine, with its version. */
+declare const ENGINE: string;
+
 // The engine is loaded while the page is built.
-const engine = new Engine("modgate.wasm", (why) => playground.broken(why));
+const engine = new Engine(ENGINE, (why) => playground.broken(why));
 const playground = new Playground(engine);
 void playground.start();

@@ -19,6 +19,18 @@ export interface Mark {
   help: string;
 }
 
+/** A place of a policy that the objects reach or not. */
+export interface Reach {
+  file: string;
+  line: number;
+  column: number;
+  kind: "expression" | "branch" | "match" | "message";
+  reached: boolean;
+  /** Whether it held, and whether it did not, where it has these two results. */
+  held: boolean | null;
+  failed: boolean | null;
+}
+
 export interface Answer {
   error?: string;
   review: string;
@@ -28,6 +40,8 @@ export interface Answer {
   subjects: { title: string; before: string; after: string; marks: Mark[] }[];
   request: File | null;
   policies?: number;
+  /** In the answer to a request for it, which has nothing else. */
+  coverage?: Reach[];
 }
 
 const file = (state: State, name: TextName): File => ({ name: FILES[name], text: state[name] });
@@ -42,9 +56,10 @@ export function references(state: State): File[] {
 /** Whether only an AdmissionReview can say what is entered. */
 export const needsReview = (state: State) => isGiven(state.oldObject) || isGiven(state.user);
 
-/** The request of a state. */
-export function request(state: State): object {
+/** The request of a state: for what a command prints, or for what it reaches of the policies. */
+export function request(state: State, coverage = false): object {
   return {
+    coverage,
     policies: [file(state, "policies")],
     objects: [file(state, "object")],
     references: references(state),

@@ -20,7 +20,11 @@ const FACETS: Facet[] = [
   { key: "policy", label: "Policy", of: (finding) => finding.policy },
   { key: "namespace", label: "Namespace", of: (finding) => finding.namespace },
   { key: "kind", label: "Kind", of: (finding) => finding.kind },
+  { key: "owner", label: "Owner", of: (finding) => finding.owner },
+  { key: "since", label: "Baseline", of: (finding) => finding.since },
 ];
+/** Facets that are shown only where something has a value. */
+const OPTIONAL = new Set(["owner", "since"]);
 
 /** The findings that a search and the facets leave. */
 export function matching(findings: Finding[], settings: URLSearchParams): Finding[] {
@@ -50,7 +54,12 @@ export class Findings {
       label: "Findings",
       columns: ["Effect", "Object", "Message", "Policy"],
       cells: (finding) => [
-        h("span", { class: `effect ${finding.severity}` }, finding.action),
+        h(
+          "span",
+          {},
+          h("span", { class: `effect ${finding.severity}` }, finding.action),
+          finding.since === "new" && h("b", { class: "new" }, "new"),
+        ),
         title(finding),
         finding.message,
         finding.policy,
@@ -59,7 +68,10 @@ export class Findings {
     });
     this.search = h("input", { type: "search", id: "search", placeholder: "name, message, file" });
     this.search.addEventListener("input", () => this.go({ q: this.search.value, open: undefined }, true));
-    this.selects = FACETS.map((facet) => [facet, this.select(facet)]);
+    const facetsOfPage = FACETS.filter(
+      ({ key, of }) => !OPTIONAL.has(key) || model.findings.some((finding) => of(finding) !== ""),
+    );
+    this.selects = facetsOfPage.map((facet) => [facet, this.select(facet)]);
     const facets = this.selects.map(([facet, select]) => h("label", {}, facet.label, select));
     this.element = h(
       "div",
@@ -146,6 +158,7 @@ export class Findings {
     const { model } = this;
     const policy = model.policies.find((one) => title(one) === finding.policy);
     const words = policy && about(policy);
+    const since = { "": "", new: "the baseline does not have it", known: "the baseline has it, too" };
     const parameters = (policy?.object.spec as { parameters?: unknown } | undefined)?.parameters;
     const parts: HTMLElement[] = [
       h("h3", {}, title(finding)),
@@ -161,6 +174,8 @@ export class Findings {
             ? h("a", { href: link("policies", { open: finding.policy }) }, finding.policy)
             : finding.policy,
         ),
+        ...(finding.owner ? [h("dt", {}, "Owner"), h("dd", {}, finding.owner)] : []),
+        ...(finding.since ? [h("dt", {}, "Baseline"), h("dd", {}, since[finding.since])] : []),
         ...(words?.title ? [h("dt", {}, "Title"), h("dd", {}, words.title)] : []),
         ...(words?.description ? [h("dt", {}, "Description"), h("dd", {}, words.description)] : []),
         ...(parameters

@@ -8,6 +8,23 @@ const list = (value: unknown): Json[] => (Array.isArray(value) ? (value as Json[
 const object = (value: unknown): Json => (value && typeof value === "object" ? (value as Json) : {});
 const shown = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
 
+/** Rows that the list of what is fixed has at most. */
+const FIXED = 2000;
+
+/** What a baseline has and the audit does not. */
+export function fixedView(fixed: { policy: string; object: string; message: string }[]): HTMLElement {
+  const rows = fixed.slice(0, FIXED).map((it) => [it.object, it.message, it.policy]);
+  const heading = "Violations of the baseline that are no longer there";
+  const rest = fixed.length - rows.length;
+  return h(
+    "div",
+    {},
+    h("h2", {}, "Fixed"),
+    table(heading, ["Object", "Message", "Policy"], rows),
+    rest > 0 && h("p", { class: "faint" }, `The JSON document has ${rest.toLocaleString("en")} more.`),
+  );
+}
+
 /** A table; nothing without rows. */
 function table(
   heading: string,

@@ -3,7 +3,7 @@ import { Cases } from "./cases.ts";
 import { coverageView, hasCoverage } from "./coverage.ts";
 import { Findings } from "./findings.ts";
 import { LintFindings, lintFindings } from "./lint.ts";
-import { differences, figures, migration, steps } from "./lists.ts";
+import { differences, figures, fixedView, migration, steps } from "./lists.ts";
 import { model } from "./model.ts";
 import { Objects } from "./objects.ts";
 import { overview } from "./overview.ts";
@@ -42,6 +42,8 @@ function start(): void {
       },
     ]);
   }
+  const fixed = it.fixed ?? [];
+  if (fixed.length > 0) views.push(["fixed", "Fixed", () => fixedView(fixed)]);
   if (it.decisions.length > 0) {
     const objects = new Objects(it);
     views.push([

@@ -1,6 +1,7 @@
 import { lintVerdict } from "./lint.ts";
 import { benchVerdict, compareVerdict, migrateVerdict } from "./lists.ts";
 import type { Json, Page, PolicyData, SubjectData } from "./page.ts";
+import { about as aboutPolicy } from "./words.ts";
 
 /** How bad a finding is, from the worst. */
 export const SEVERITIES = ["deny", "warn", "dryrun"] as const;
@@ -18,6 +19,10 @@ export interface Finding {
   place: string;
   message: string;
   details: unknown;
+  /** Who owns the policy; empty if it does not say. */
+  owner: string;
+  /** Whether a baseline has it; empty without a baseline. */
+  since: "" | "new" | "known";
   /** The object, if the page has it. */
   subject?: SubjectData;
   /** What is searched, in small letters. */
@@ -54,6 +59,8 @@ export interface Model {
   findings: Finding[];
   decisions: Decision[];
   cases: SuiteCase[];
+  /** What a baseline has and the audit does not; nothing without a baseline. */
+  fixed?: { policy: string; object: string; message: string }[];
   /** What could not be evaluated. */
   errors: string[];
   policies: PolicyData[];
@@ -77,9 +84,29 @@ export function severity(action: string, actions: string[]): Severity {
   return all.some((one) => ["dryrun", "scoped", "audit"].includes(one)) ? "dryrun" : "deny";
 }
 
-function finding(parts: Omit<Finding, "words">): Finding {
-  const { policy, kind, namespace, name, message, place } = parts;
-  return { ...parts, words: [policy, kind, namespace, name, message, place].join("\n").toLowerCase() };
+type Parts = Omit<Finding, "words" | "owner" | "since"> & { since?: Finding["since"] };
+
+/** Makes findings of a page: the owners of its policies are part of them. */
+function finder(page: Page): (parts: Parts) => Finding {
+  const owners = owned(page.policies);
+  return (parts) => {
+    const { policy, kind, namespace, name, message, place } = parts;
+    const owner = owners.get(policy) ?? "";
+    const words = [policy, kind, namespace, name, message, place, owner].join("\n").toLowerCase();
+    return { since: "", ...parts, owner, words };
+  };
+}
+
+/** The owners of policies, by title: their own, or that of the template of a constraint. */
+export function owned(policies: PolicyData[]): Map<string, string> {
+  const templates = policies.filter(({ kind }) => kind === "ConstraintTemplate");
+  const general = new Map(templates.map((policy) => [policy.name, aboutPolicy(policy).owner]));
+  return new Map(
+    policies.map((policy) => [
+      title(policy),
+      aboutPolicy(policy).owner || general.get(policy.kind.toLowerCase()) || "",
+    ]),
+  );
 }
 
 /** Finds the object that a finding is about. */
@@ -93,6 +120,8 @@ function index(page: Page): (it: Json) => SubjectData | undefined {
 function audit(page: Page): Partial<Model> {
   const document = object(page.document);
   const subject = index(page);
+  const finding = finder(page);
+  const baseline = document.baseline === undefined ? undefined : object(document.baseline);
   const findings = list(document.groups).flatMap((group) =>
     list(group.violations).map((violation) => {
       const about = object(violation.object);
@@ -110,6 +139,7 @@ function audit(page: Page): Partial<Model> {
         place: text(about.place),
         message: text(violation.message),
         details: violation.details,
+        since: baseline ? (violation.new === true ? "new" : "known") : "",
         subject: subject(about),
       });
     }),
@@ -122,12 +152,19 @@ function audit(page: Page): Partial<Model> {
     ["objects audited", Number(document.objects ?? 0)],
     ["violations", total],
   ];
+  if (baseline) numbers.push(["new", Number(baseline.new ?? 0)], ["fixed", Number(baseline.fixed ?? 0)]);
+  const fixed = list(baseline?.fixedViolations).map((violation) => ({
+    policy: title(object(violation.policy)),
+    object: title(object(violation.object)),
+    message: text(violation.message),
+  }));
   const verdict =
     total === 0 ? "No violations" : `${total.toLocaleString("en")} violation${total === 1 ? "" : "s"}`;
-  return { isGood: total === 0 && errors.length === 0, verdict, numbers, findings, errors };
+  return { isGood: total === 0 && errors.length === 0, verdict, numbers, findings, fixed, errors };
 }
 
 function review(page: Page): Partial<Model> {
+  const finding = finder(page);
   const decisions = list(page.document).map((result, at): Decision => {
     const subject = page.subjects[at] ?? {
       group: "",

@@ -14,6 +14,7 @@ export function bars<T extends { severity: Severity }>(
   key: string,
   of: (finding: T) => string,
   view = "violations",
+  nobody = "cluster-scoped objects",
 ): HTMLElement {
   const counts = tally(findings, of);
   const most = counts[0]?.[1] ?? 1;
@@ -27,7 +28,7 @@ export function bars<T extends { severity: Severity }>(
       piece.style.width = `${(100 * part) / most}%`;
       bar.append(piece);
     }
-    const label = name || "cluster-scoped objects";
+    const label = name || nobody;
     return h(
       "tr",
       {},
@@ -100,6 +101,8 @@ export function overview(model: Model): HTMLElement {
       h("div", { class: "cards" }, [
         bars(findings, "By policy", "policy", (finding) => finding.policy),
         bars(findings, "By namespace", "namespace", (finding) => finding.namespace),
+        findings.some(({ owner }) => owner !== "") &&
+          bars(findings, "By owner", "owner", (finding) => finding.owner, "violations", "no owner"),
       ]),
     );
   }

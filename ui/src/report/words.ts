@@ -95,11 +95,19 @@ function conditions(value: unknown): string[] {
   return list(value).map((condition) => `only if ${String(object(condition)?.expression)}`);
 }
 
-/** What the author says about a policy: its title and description, from the annotations that libraries use. */
-export function about(policy: Pick<PolicyData, "object">): { title: string; description: string } {
+/** What the author says about a policy: its title and description, from the annotations that libraries use, and who owns it. */
+export function about(policy: Pick<PolicyData, "object">): {
+  title: string;
+  description: string;
+  owner: string;
+} {
   const annotations = object(object(policy.object.metadata)?.annotations) ?? {};
   const text = (key: string) => (typeof annotations[key] === "string" ? (annotations[key] as string) : "");
-  return { title: text("metadata.gatekeeper.sh/title"), description: text("description") };
+  return {
+    title: text("metadata.gatekeeper.sh/title"),
+    description: text("description"),
+    owner: text("modgate.sh/owner").trim(),
+  };
 }
 
 /** An argument as a POSIX shell reads it. */

@@ -14,7 +14,7 @@ mod unknown;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, OnceLock},
 };
 
 use modgate_api::{kinds, meta::split_api_version};
@@ -92,7 +92,21 @@ pub(super) struct Resolved<'t> {
 pub struct Types {
     /// By `apiVersion` and kind.
     kinds: BTreeMap<(Str, Str), Reference>,
-    named: Arc<BTreeMap<Str, Atom>>,
+    named: Arc<BTreeMap<&'static str, Named>>,
+}
+
+/// A named type. It is read when it is asked for first: of hundreds a run needs a few.
+#[derive(Debug)]
+struct Named {
+    /// What stands behind its name in the table.
+    text: &'static str,
+    atom: OnceLock<Atom>,
+}
+
+impl Named {
+    fn atom(&self) -> &Atom {
+        self.atom.get_or_init(|| of_words(self.text))
+    }
 }
 
 /// Any value, replaced as a whole.
@@ -155,39 +169,21 @@ impl Types {
         &KUBERNETES
     }
 
-    fn read(table: &str) -> Self {
+    fn read(table: &'static str) -> Self {
         let (mut kinds, mut named) = (BTreeMap::new(), BTreeMap::new());
         for line in table.lines() {
-            let mut words = line.split(' ');
-            let Some(name) = words.next() else { continue };
-            if name == "@" {
-                if let (Some(version), Some(kind), Some(ty)) =
-                    (words.next(), words.next(), words.next())
-                {
-                    let ty = Reference::Named(ty.into(), None);
-                    kinds.insert((version.into(), kind.into()), ty);
-                }
+            let Some((name, text)) = line.split_once(' ') else { continue };
+            if name != "@" {
+                named.insert(name, Named { text, atom: OnceLock::new() });
                 continue;
             }
-            let atom = match words.next() {
-                Some(braces @ ("{}" | "{!}")) => {
-                    let fields = words.filter_map(|word| {
-                        let (field, ty) = word.split_once('=')?;
-                        let (ty, default) = match ty.split_once('~') {
-                            Some((ty, default)) => (ty, Value::from_json(default.as_bytes()).ok()),
-                            None => (ty, None),
-                        };
-                        let field_type = Field { ty: reference(ty), default, nullable: false };
-                        Some((Str::from(field), field_type))
-                    });
-                    let fields = fields.collect();
-                    let map = Map { fields, atomic: braces == "{!}", ..Map::default() };
-                    Atom { map: Some(map), ..Atom::default() }
-                }
-                Some(ty) => written(ty),
-                None => continue,
-            };
-            named.insert(Str::from(name), atom);
+            let mut words = text.split(' ');
+            if let (Some(version), Some(kind), Some(ty)) =
+                (words.next(), words.next(), words.next())
+            {
+                let ty = Reference::Named(ty.into(), None);
+                kinds.insert((version.into(), kind.into()), ty);
+            }
         }
         Self { kinds, named: Arc::new(named) }
     }
@@ -244,7 +240,7 @@ impl Types {
                 UNTYPED => (&*ATOMIC, None),
                 GUESSED => (&*DEDUCED, None),
                 name => match self.named.get(name) {
-                    Some(atom) => (atom, *atomic),
+                    Some(named) => (named.atom(), *atomic),
                     None => return Resolved::default(),
                 },
             },
@@ -265,6 +261,26 @@ impl Resolved<'_> {
     pub(super) fn is_atomic(&self, itself: bool) -> bool {
         self.atomic.unwrap_or(itself)
     }
+}
+
+/// A named type of the table.
+fn of_words(text: &str) -> Atom {
+    let mut words = text.split(' ');
+    let first = words.next().unwrap_or_default();
+    if !matches!(first, "{}" | "{!}") {
+        return written(first);
+    }
+    let fields = words.filter_map(|word| {
+        let (field, ty) = word.split_once('=')?;
+        let (ty, default) = match ty.split_once('~') {
+            Some((ty, default)) => (ty, Value::from_json(default.as_bytes()).ok()),
+            None => (ty, None),
+        };
+        let field_type = Field { ty: reference(ty), default, nullable: false };
+        Some((Str::from(field), field_type))
+    });
+    let map = Map { fields: fields.collect(), atomic: first == "{!}", ..Map::default() };
+    Atom { map: Some(map), ..Atom::default() }
 }
 
 /// A type as the table writes it.

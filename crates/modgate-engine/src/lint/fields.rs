@@ -1,6 +1,9 @@
 //! Members that no kind of ours has, by the schemas of their CRDs.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use modgate_api::{admissionregistration, crds, schema::Schema};
 use modgate_value::{Budget, Limits, Str, Value, budget::Frozen, near};
@@ -14,21 +17,29 @@ use crate::{
 /// A policy has fewer members; what is larger is not looked at.
 const MAX_STEPS: u64 = 100_000;
 
-/// The schemas of our kinds, by group and kind.
-fn schema_of(group: &str, kind: &str) -> Option<&'static Schema> {
-    static SCHEMAS: OnceLock<BTreeMap<(String, String), Schema>> = OnceLock::new();
-    let schemas = SCHEMAS.get_or_init(|| {
-        let definitions = crds::all().unwrap_or_default();
-        let entry = |definition: &Value| {
-            let text = |path: &[&str]| Some(definition.path(path)?.as_str()?.to_owned());
-            let version = definition.path(&["spec", "versions"])?.at(0)?;
-            let schema = version.path(&["schema", "openAPIV3Schema"])?;
-            let schema = Schema::from_value(schema, "").ok()?;
-            Some(((text(&["spec", "group"])?, text(&["spec", "names", "kind"])?), schema))
-        };
-        definitions.iter().filter_map(entry).collect()
-    });
-    schemas.get(&(group.to_owned(), kind.to_owned()))
+/// The schemas of a group's kinds.
+type Schemas = BTreeMap<String, Schema>;
+
+/// The schemas of one of our groups, read when the first policy of the group is; empty for other groups.
+fn schemas_of(group: &str) -> Arc<Schemas> {
+    static SCHEMAS: Mutex<BTreeMap<String, Arc<Schemas>>> = Mutex::new(BTreeMap::new());
+    let mut known = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(schemas) = known.get(group) {
+        return Arc::clone(schemas);
+    }
+    let definitions = crds::of_group(group).unwrap_or_default();
+    let entry = |definition: &Value| {
+        let kind = definition.path(&["spec", "names", "kind"])?.as_str()?.to_owned();
+        let version = definition.path(&["spec", "versions"])?.at(0)?;
+        let schema = version.path(&["schema", "openAPIV3Schema"])?;
+        Some((kind, Schema::from_value(schema, "").ok()?))
+    };
+    let schemas: Arc<Schemas> = Arc::new(definitions.iter().filter_map(entry).collect());
+    // Others may be named as policies name them, without end.
+    if !schemas.is_empty() {
+        known.insert(group.to_owned(), Arc::clone(&schemas));
+    }
+    schemas
 }
 
 /// Members that the type or the schema of the kind does not have.
@@ -39,7 +50,8 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
         of_type(lints, &ty, lints.object(), "");
         return;
     }
-    let Some(schema) = schema_of(&lints.id.group, &lints.id.kind) else { return };
+    let schemas = schemas_of(&lints.id.group);
+    let Some(schema) = schemas.get(&*lints.id.kind) else { return };
     let budget = Budget::new(Limits { steps: MAX_STEPS, ..Limits::UNLIMITED }, &Frozen);
     for field in schema.unknown_fields(lints.object(), &budget).unwrap_or_default() {
         let known = schema.known_members(&field);

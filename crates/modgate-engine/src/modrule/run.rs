@@ -157,6 +157,8 @@ struct Run<'a> {
     /// When the last rule was done: there the time of the next one begins.
     mark: Duration,
     shard: usize,
+    /// Whether rules that keep using up their time are demoted, see [`Meter::uptime`].
+    demotes: bool,
     rejections: Vec<Rejection>,
     warnings: Vec<String>,
     failures: Vec<RuleFailure>,
@@ -197,6 +199,7 @@ impl<'a> Run<'a> {
             unread,
             mark: budget.now(),
             shard: meter.shard,
+            demotes: meter.uptime.is_some(),
             rejections: Vec::new(),
         }
     }
@@ -458,7 +461,10 @@ impl<'a> Run<'a> {
 
     /// The budget of one rule, from the end of the previous one.
     fn budget_of(&self, rule: &CompiledModRule) -> Budget<'a> {
-        let limits = rule.usage.limits(self.config.rule_limits, || self.host.uptime());
+        let limits = match self.demotes {
+            true => rule.usage.limits(self.config.rule_limits, || self.host.uptime()),
+            false => self.config.rule_limits,
+        };
         self.budget.child_since(limits, self.mark)
     }
 
@@ -467,7 +473,9 @@ impl<'a> Run<'a> {
         let now = budget.now();
         let cost = Cost::of(budget, now.saturating_sub(self.mark));
         rule.usage.add(self.shard, Cost { evaluations, ..cost });
-        rule.usage.ended(self.config.rule_limits, budget, cost.time, || self.host.uptime());
+        if self.demotes {
+            rule.usage.ended(self.config.rule_limits, budget, cost.time, || self.host.uptime());
+        }
         self.mark = now;
     }
 

@@ -12,6 +12,7 @@ use modgate_engine::{
         secrets::{self, SecretValues},
     },
     constraint::Arena,
+    cost::Meter,
 };
 use modgate_policies::{PolicySet, ProviderHost};
 use modgate_review::{
@@ -193,7 +194,8 @@ impl<'a> Evaluator<'a> {
         let objects = policies.objects.yielding(*slot, *deadline);
         let host = ProviderHost::new(&objects, asking);
         let mut evaluation = Evaluation::new(&host, &policies.inventory, arena);
-        evaluation.meter = meter(&host, deadline.into_std(), None);
+        // A viewer must not be able to have a policy demoted, by objects for which it takes long.
+        evaluation.meter = Meter { uptime: None, ..meter(&host, deadline.into_std(), None) };
         policies.snapshot.decide(&subject.review, stages, &mut evaluation, trace)
     }
 }

@@ -68,10 +68,18 @@ impl Served {
         policies: &str,
         origin: impl FnOnce(Arc<Vec<modgate_policies::Standing>>) -> Origin,
     ) -> Self {
+        Self::configured(policies, EngineConfig::default(), origin)
+    }
+
+    fn configured(
+        policies: &str,
+        config: EngineConfig,
+        origin: impl FnOnce(Arc<Vec<modgate_policies::Standing>>) -> Origin,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         std::fs::write(folder.path().join("policies.yaml"), policies).expect("written");
         let files = PolicyFiles { policies: vec![folder.path().to_owned()], objects: Vec::new() };
-        let mut store = PolicyStore::new(files, EngineConfig::default());
+        let mut store = PolicyStore::new(files, config);
         store.refresh();
         let decisions = Some(Arc::default());
         let app = Arc::new(App { evaluators: Evaluators::new(1), decisions, ..App::default() });
@@ -130,6 +138,11 @@ impl Served {
     }
 
     async fn review(&self, object: &str, uid: &str) -> (StatusCode, String) {
+        self.asked("/v1/admit", object, uid).await
+    }
+
+    /// The answer of a webhook.
+    async fn asked(&self, route: &str, object: &str, uid: &str) -> (StatusCode, String) {
         let value = Value::from_json(object.as_bytes()).expect("JSON");
         let text =
             |path: &[&str]| value.path(path).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -144,7 +157,7 @@ impl Served {
                 "name": {name}, "namespace": "{namespace}", "operation": "CREATE",
                 "userInfo": {{"username": "ann"}}, "object": {object}}}}}"#
         );
-        let request = Request::post("/v1/admit").header(header::CONTENT_TYPE, "application/json");
+        let request = Request::post(route).header(header::CONTENT_TYPE, "application/json");
         let request = request.body(Body::from(review)).expect("request");
         let response = self.webhooks.clone().oneshot(request).await.expect("infallible");
         let status = response.status();
@@ -304,6 +317,95 @@ async fn decisions_are_explained_by_the_policies_in_force() {
     let (status, _) = served.get("/api/v1/decisions/1?namespace=other").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert_eq!(served.get("/api/v1/decisions/77").await.0, StatusCode::NOT_FOUND);
+}
+
+/// A constraint and a ModRule that use up whatever time they are given.
+const BURNING: &str = r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: burns}
+spec:
+  crd: {spec: {names: {kind: Burns}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package burns
+      violation[{"msg": "never"}] {
+        ns := numbers.range(1, 1000)
+        count([1 | a := ns[_]; b := ns[_]; c := ns[_]; a + b + c == 0]) > 0
+      }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Burns
+metadata: {name: everywhere}
+---
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: burns, namespace: shop}
+spec:
+  type: Reject
+  match: [{select: '$.kind', matchValue: Pod}]
+  rejectMessage: '{{ $x := repeat 1000000 "a" }}{{ $y := repeat 1000000 "a" }}{{ range until 100000 }}{{ range until 100000 }}{{ $c := eq $x $y }}{{ end }}{{ end }}'
+"#;
+
+/// What viewers try, and decisions that they have explained, are no reason to demote a policy: else a viewer could have
+/// one demoted, by an object for which it takes long.
+#[tokio::test(flavor = "multi_thread")]
+async fn viewers_demote_no_policy() {
+    let mut config = EngineConfig::default();
+    let limits = [&mut config.rule_limits, &mut config.constraint_limits];
+    for limits in limits.into_iter().chain([&mut config.request_limits, &mut config.review_limits])
+    {
+        limits.steps = u64::MAX;
+    }
+    config.rule_limits.time = Duration::from_millis(100);
+    config.constraint_limits.time = Duration::from_millis(100);
+    let origin = |standings: Arc<Vec<_>>| Origin::Files(Arc::new(standings.into()));
+    let served = Served::configured(BURNING, config, origin);
+    let demoted = || {
+        let snapshot = &served.app.current.load().expect("policies").snapshot;
+        snapshot.demoted().map(|policy| policy.name.to_string()).collect::<Vec<_>>()
+    };
+    // One decision by each webhook that can be explained: strikes, but too few.
+    served.asked("/v1/admit", &pod("p", ""), UID).await;
+    served.asked("/dragnet-webhook", &pod("p", ""), UID).await;
+    let body = format!(r#"{{"objects": {}}}"#, Value::from(pod("tried", "")));
+    for _ in 0..4 {
+        let (status, tried) = served.tries("/api/v1/try", &body).await;
+        assert_eq!(status, StatusCode::OK, "{tried}");
+        assert!(tried.contains("undecided") && tried.contains("failed"), "time is up: {tried}");
+        for id in [1, 2] {
+            let (status, explained) = served.get(&format!("/api/v1/decisions/{id}")).await;
+            assert_eq!(status, StatusCode::OK, "{explained}");
+        }
+        assert_eq!(demoted(), [""; 0]);
+    }
+    for _ in 0..3 {
+        served.asked("/v1/admit", &pod("p", ""), UID).await;
+        served.asked("/dragnet-webhook", &pod("p", ""), UID).await;
+    }
+    assert_eq!(demoted(), ["burns", "everywhere"], "requests do");
+}
+
+/// Viewers share the answer of a moment ago, but for who asks for a new one: `modgate why` asks about what was denied
+/// just now.
+#[tokio::test]
+async fn who_asks_for_a_new_answer_gets_one() {
+    let served = Served::files(POLICIES);
+    let ask = async |control: &str| {
+        let request = of_machine(Request::get("/api/v1/decisions?outcome=denied"));
+        let request = request.header(header::CACHE_CONTROL, control);
+        let (_, body) = served.send(request.body(Body::empty()).expect("request")).await;
+        items(&Value::from_json(body.as_bytes()).expect("JSON"), "items").len()
+    };
+    assert_eq!(ask("max-age=1").await, 0);
+    served.admit(&pod("a", "very")).await;
+    for control in ["no-cache", "No-Cache", "max-age=0, no-cache"] {
+        assert_eq!(ask(control).await, 1, "{control}");
+    }
+    served.admit(&pod("b", "very")).await;
+    assert_eq!(ask("no-cache").await, 2);
+    assert_eq!(ask("max-age=1").await, 2, "the others see it, too");
 }
 
 #[tokio::test]

@@ -64,6 +64,10 @@ pub(crate) struct AuditCommandArgs {
     /// Also report objects that Gatekeeper's mutators would change.
     #[arg(long)]
     pub(crate) mutators: bool,
+    /// Output of an earlier audit with `-o json`: text, json, jsonl, yaml and html say which violations are
+    /// new since then, and all but jsonl which are fixed. The exit code stays that of all violations.
+    #[arg(long, value_name = "FILE", conflicts_with = "contexts")]
+    pub(crate) baseline: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -146,6 +150,10 @@ Examples:
 
   # Write a page for a browser
   modgate audit -f policies/ -o html=audit.html manifests/
+
+  # Show what is new and what is fixed since an earlier audit
+  modgate audit -f policies/ -o json=before.json manifests/
+  modgate audit -f policies/ --baseline before.json manifests/
 
   # Write SARIF for code scanning, and text for the log
   modgate audit -f policies/ -o sarif=audit.sarif -o text manifests/

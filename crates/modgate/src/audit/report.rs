@@ -8,7 +8,7 @@ use modgate_engine::Snapshot;
 use modgate_export::violation_line;
 use modgate_value::{Value, diag::Diagnostic};
 
-use super::{Found, kind_value};
+use super::{Found, baseline::Compared, kind_value};
 use crate::{
     args::{AuditCommandArgs, FailOn, Grouping},
     findings::{self, severity},
@@ -22,7 +22,15 @@ const SHOWN: usize = 20;
 pub(crate) struct Group<'f> {
     /// Their common part, in words.
     pub(crate) title: String,
-    pub(crate) violations: Vec<&'f Violation>,
+    pub(crate) violations: Vec<Listed<'f>>,
+}
+
+/// A violation of a group.
+#[derive(Clone, Copy)]
+pub(crate) struct Listed<'f> {
+    violation: &'f Violation,
+    /// Whether the baseline lacks it; `None` without a baseline.
+    is_new: Option<bool>,
 }
 
 /// All violations in groups, in the order of what they have in common. Constraints without violations
@@ -37,7 +45,9 @@ pub(crate) fn groups<'f>(found: &'f Found, by: Grouping) -> Vec<Group<'f>> {
                 .collect()
         }
     };
-    for violation in &found.violations {
+    for (index, violation) in found.violations.iter().enumerate() {
+        let is_new = found.compared.as_ref().map(|compared| compared.is_new(index));
+        let listed = Listed { violation, is_new };
         let title = match by {
             Grouping::Constraint => policy_title(&violation.policy),
             Grouping::Namespace => match violation.subject.namespace.as_str() {
@@ -46,8 +56,8 @@ pub(crate) fn groups<'f>(found: &'f Found, by: Grouping) -> Vec<Group<'f>> {
             },
         };
         match groups.iter_mut().find(|group| group.title == title) {
-            Some(group) => group.violations.push(violation),
-            None => groups.push(Group { title, violations: vec![violation] }),
+            Some(group) => group.violations.push(listed),
+            None => groups.push(Group { title, violations: vec![listed] }),
         }
     }
     groups.sort_by(|a, b| a.title.cmp(&b.title));
@@ -83,7 +93,7 @@ pub(super) fn report(
         findings::audited_rule(&mut report, &summary.policy, snapshot);
     }
     for group in groups(found, Grouping::Constraint) {
-        for violation in group.violations.iter().take(limit.unwrap_or(usize::MAX)) {
+        for Listed { violation, .. } in group.violations.iter().take(limit.unwrap_or(usize::MAX)) {
             let place = place(&violation.subject.origin, violation.subject.position);
             let origin = found.documents.get(&place);
             findings::audited(&mut report, violation, origin, snapshot);
@@ -104,36 +114,21 @@ pub(super) fn text(
         if group.violations.is_empty() {
             continue;
         }
+        let new = group.violations.iter().filter(|it| it.is_new == Some(true)).count();
+        let new = if new > 0 { format!(", {new} new") } else { String::new() };
         let count = counted(group.violations.len(), "violation");
         let heading = terminal.paint(Tone::Heading, printable(&group.title));
-        writeln!(out, "{heading}: {count}")?;
-        for violation in group.violations.iter().take(limit) {
-            let Violation { policy, subject, action, message, .. } = violation;
-            let tone = match severity(violation) {
-                FailOn::Deny => Tone::Bad,
-                FailOn::Warn => Tone::Notice,
-                FailOn::Dryrun | FailOn::None => Tone::Faint,
-            };
-            let of = match args.by {
-                Grouping::Constraint => String::new(),
-                Grouping::Namespace => format!(" [{}]", policy_title(policy)),
-            };
-            let place = place(&subject.origin, subject.position);
-            let place = if place.is_empty() { place } else { format!(" ({place})") };
-            writeln!(
-                out,
-                "  {} {}:{} {}{}",
-                terminal.paint(tone, action),
-                printable(&title(subject)),
-                printable(&of),
-                printable(message),
-                terminal.paint(Tone::Faint, printable(&place)),
-            )?;
+        writeln!(out, "{heading}: {count}{new}")?;
+        for listed in group.violations.iter().take(limit) {
+            violation(out, *listed, args.by, terminal)?;
         }
         if group.violations.len() > limit {
             writeln!(out, "  and {} more", group.violations.len() - limit)?;
         }
         writeln!(out)?;
+    }
+    if let Some(compared) = &found.compared {
+        fixed(out, compared, limit, terminal)?;
     }
     let totals = found.report.totals;
     let counts = found.report.counts;
@@ -153,6 +148,10 @@ pub(super) fn text(
     let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
     let (objects, violations) = (counted(objects, "object"), counted(sum, "violation"));
     writeln!(out, "{objects} audited, {violations}{parts}")?;
+    if let Some(compared) = &found.compared {
+        let (new, fixed) = (compared.new_ones(), compared.fixed.len());
+        writeln!(out, "since the baseline: {new} new, {fixed} fixed")?;
+    }
     if counts.errors > 0 {
         writeln!(
             out,
@@ -160,6 +159,73 @@ pub(super) fn text(
             counted(counts.errors as usize, "object")
         )?;
     }
+    Ok(())
+}
+
+/// The line of a violation.
+fn violation(
+    out: &mut impl Write,
+    Listed { violation, is_new }: Listed<'_>,
+    by: Grouping,
+    terminal: &Terminal,
+) -> Result<()> {
+    let Violation { policy, subject, action, message, .. } = violation;
+    let tone = match severity(violation) {
+        FailOn::Deny => Tone::Bad,
+        FailOn::Warn => Tone::Notice,
+        FailOn::Dryrun | FailOn::None => Tone::Faint,
+    };
+    let of = match by {
+        Grouping::Constraint => String::new(),
+        Grouping::Namespace => format!(" [{}]", policy_title(policy)),
+    };
+    let place = place(&subject.origin, subject.position);
+    let place = if place.is_empty() { place } else { format!(" ({place})") };
+    write!(out, "  ")?;
+    if is_new == Some(true) {
+        write!(out, "{} ", terminal.paint(Tone::Heading, "new"))?;
+    }
+    writeln!(
+        out,
+        "{} {}:{} {}{}",
+        terminal.paint(tone, action),
+        printable(&title(subject)),
+        printable(&of),
+        printable(message),
+        terminal.paint(Tone::Faint, printable(&place)),
+    )?;
+    Ok(())
+}
+
+/// The violations of the baseline that are no longer there.
+fn fixed(
+    out: &mut impl Write,
+    compared: &Compared,
+    limit: usize,
+    terminal: &Terminal,
+) -> Result<()> {
+    if compared.fixed.is_empty() {
+        return Ok(());
+    }
+    let count = counted(compared.fixed.len(), "violation");
+    writeln!(out, "{}: {count}", terminal.paint(Tone::Heading, "fixed since the baseline"))?;
+    for fixed in compared.fixed.iter().take(limit) {
+        let text = |path: &[&str]| fixed.path(path).and_then(Value::as_str).unwrap_or_default();
+        let named = |of: &str| {
+            let name = text(&[of, "name"]);
+            let name = match text(&[of, "namespace"]) {
+                "" => name.to_owned(),
+                namespace => format!("{namespace}/{name}"),
+            };
+            one_line(&format!("{} {name}", text(&[of, "kind"])))
+        };
+        let message = printable(text(&["message"]));
+        writeln!(out, "  {}: [{}] {message}", named("object"), named("policy"))?;
+    }
+    if compared.fixed.len() > limit {
+        writeln!(out, "  and {} more", compared.fixed.len() - limit)?;
+    }
+    writeln!(out)?;
     Ok(())
 }
 
@@ -171,9 +237,17 @@ fn counted(count: usize, what: &str) -> String {
 pub(super) fn lines(out: &mut impl Write, found: &Found, args: &AuditCommandArgs) -> Result<()> {
     let limit = args.limit.unwrap_or(usize::MAX);
     for group in groups(found, args.by) {
-        for violation in group.violations.iter().take(limit) {
+        for Listed { violation, is_new } in group.violations.iter().take(limit) {
             // No name: the same violation has the same id the next time.
-            writeln!(out, "{}", violation_line("", violation))?;
+            let line = violation_line("", violation);
+            let Some(is_new) = is_new else {
+                writeln!(out, "{line}")?;
+                continue;
+            };
+            let members = Value::from_json(line.as_bytes()).ok();
+            let mut members = members.and_then(|it| it.as_object().cloned()).unwrap_or_default();
+            members.insert("new", Value::from(*is_new));
+            writeln!(out, "{}", Value::from(members).to_json())?;
         }
     }
     Ok(())
@@ -183,7 +257,7 @@ pub(super) fn lines(out: &mut impl Write, found: &Found, args: &AuditCommandArgs
 pub(super) fn value(found: &Found, args: &AuditCommandArgs, about: &[Value]) -> Value {
     let limit = args.limit.unwrap_or(usize::MAX);
     let groups = groups(found, args.by).into_iter().map(|group| {
-        let shown = group.violations.iter().take(limit).map(|violation| of_violation(violation));
+        let shown = group.violations.iter().take(limit).map(|listed| of_violation(*listed));
         object([
             ("title", group.title.as_str().into()),
             ("total", number(group.violations.len() as u64)),
@@ -208,7 +282,16 @@ pub(super) fn value(found: &Found, args: &AuditCommandArgs, about: &[Value]) -> 
         ("errors", errors.collect()),
     ];
     let about = (!about.is_empty()).then(|| ("findings", about.iter().cloned().collect()));
-    members.into_iter().chain(about).collect()
+    let compared = found.compared.as_ref().map(|compared| {
+        let fixed = compared.fixed.iter().take(limit).cloned();
+        let members = object([
+            ("new", number(compared.new_ones() as u64)),
+            ("fixed", number(compared.fixed.len() as u64)),
+            ("fixedViolations", fixed.collect()),
+        ]);
+        ("baseline", members)
+    });
+    members.into_iter().chain(compared).chain(about).collect()
 }
 
 fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
@@ -219,7 +302,7 @@ fn number(count: u64) -> Value {
     i64::try_from(count).unwrap_or(i64::MAX).into()
 }
 
-fn of_violation(violation: &Violation) -> Value {
+fn of_violation(Listed { violation, is_new }: Listed<'_>) -> Value {
     let Violation { policy, subject, action, message, details, .. } = violation;
     let mut constraint: Vec<(&str, Value)> = kind_value(&policy.kind).into();
     if !policy.namespace.is_empty() {
@@ -233,6 +316,7 @@ fn of_violation(violation: &Violation) -> Value {
         ("message", message.clone().into()),
         ("details", details.clone()),
     ];
+    members.extend(is_new.map(|is_new| ("new", Value::from(is_new))));
     let actions = violation.scoped_actions();
     if !actions.is_empty() {
         let actions = actions.iter().map(|action| Value::from(action.as_str()));

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use hyper::{
     Method, StatusCode, Uri,
     body::Bytes,
-    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
+    header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
 };
 use modgate_http::{Bounds, Client, Outgoing, Trust};
 use modgate_value::Value;
@@ -14,6 +14,8 @@ use tokio::{
     runtime::{Builder, Runtime},
     time::Instant,
 };
+
+use crate::terminal::printable;
 
 /// Time for an answer, and bytes of it.
 const TIME: Duration = Duration::from_secs(30);
@@ -53,7 +55,11 @@ impl Page {
 
     fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
         let url: Uri = format!("{}{path}", self.address).parse()?;
-        let mut headers = vec![(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        // The page shares answers among viewers for a moment; who asks why wants the denial of just now.
+        let mut headers = vec![
+            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        ];
         if let Some(token) = &self.token {
             let value = HeaderValue::try_from(format!("Bearer {token}"));
             let mut value = value.context("the token has characters that no token has")?;
@@ -77,7 +83,7 @@ impl Page {
         }
         let error = document.ok().and_then(|it| Some(it.get("error")?.as_str()?.to_owned()));
         let error = error.unwrap_or_else(|| format!("{who} answers {}", answer.status));
-        bail!("{error}")
+        bail!("{}", printable(&error))
     }
 }
 

@@ -20,7 +20,7 @@ Examples:
 
 Exit codes:
   0  the forwarding ended
-  2  there is no modgate, no token, or no port";
+  2  there is no modgate, no token, or no port; or kubectl failed, as when the Pod is gone";
 
 /// Arguments of `modgate ui`.
 #[derive(Debug, clap::Args)]

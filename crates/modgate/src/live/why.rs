@@ -18,7 +18,7 @@ use crate::{
     cluster::Cluster,
     exit::Exit,
     outputs::print_json,
-    terminal::{Terminal, Tone, printable, shorten},
+    terminal::{Terminal, Tone, one_line, printable, shorten},
 };
 
 /// Bytes of a file.
@@ -141,7 +141,7 @@ impl Shown {
                 result.path(&["explanation", "allowed"]).and_then(Value::as_bool) == Some(true);
             let (tone, word) =
                 if is_allowed { (Tone::Good, "allowed") } else { (Tone::Bad, "denied") };
-            let title = printable(text(result, &["title"]));
+            let title = one_line(text(result, &["title"]));
             writeln!(out, "{}: {title}", terminal.paint(tone, word))?;
             lines(out, text(result, &["explanation", "reason"]), is_allowed)?;
             explanation(out, result, terminal)?;
@@ -155,7 +155,7 @@ impl Shown {
 
 /// `denied: Pod shop/web, CREATE by ann at …`, with the policies and their messages.
 fn headline(out: &mut impl Write, decision: &Value, terminal: &Terminal) -> Result<()> {
-    let member = |name: &str| printable(text(decision, &[name]));
+    let member = |name: &str| one_line(text(decision, &[name]));
     let name = match (member("namespace"), member("name")) {
         (namespace, name) if namespace.is_empty() => name,
         (namespace, name) => format!("{namespace}/{name}"),
@@ -177,7 +177,7 @@ fn headline(out: &mut impl Write, decision: &Value, terminal: &Terminal) -> Resu
         let (kind, namespace) = (text(policy, &["kind"]), text(policy, &["namespace"]));
         let id = modgate_review::findings::rule_id(kind, namespace, text(policy, &["name"]));
         let action = printable(text(policy, &["action"]));
-        writeln!(out, "  {} ({action})", terminal.paint(Tone::Heading, printable(&id)))?;
+        writeln!(out, "  {} ({action})", terminal.paint(Tone::Heading, one_line(&id)))?;
         lines(out, text(policy, &["message"]), false)?;
     }
     Ok(())
@@ -229,7 +229,7 @@ fn explanation(out: &mut impl Write, result: &Value, terminal: &Terminal) -> Res
 fn policy(out: &mut impl Write, trace: &Value, terminal: &Terminal) -> Result<()> {
     let member = |name| text(trace, &["policy", name]);
     let id = modgate_review::findings::rule_id(member("kind"), member("namespace"), member("name"));
-    writeln!(out, "    {}", terminal.paint(Tone::Heading, printable(&id)))?;
+    writeln!(out, "    {}", terminal.paint(Tone::Heading, one_line(&id)))?;
     Ok(())
 }
 

@@ -640,3 +640,81 @@ apps/v1/Deployment shop/cache: ["replicas"] Message: "at most 1"
     let run = audit_with(&quiet, WORKLOADS, &["--fail-on", "warn"]);
     assert_eq!(run.code, Some(1), "{}", run.stdout);
 }
+
+/// What is new and what is fixed since an earlier audit; what moved within its file is neither.
+#[test]
+fn against_a_baseline() {
+    let folder = TempDir::new().expect("a folder");
+    let write =
+        |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_modgate"))
+            .args(["audit", "-f", "policies.yaml", "objects.yaml"])
+            .args(arguments)
+            .current_dir(folder.path())
+            .output()
+            .expect("run");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        Run { stdout: text(output.stdout), stderr: text(output.stderr), code: output.status.code() }
+    };
+    write("policies.yaml", POLICIES);
+    write("objects.yaml", OBJECTS);
+    assert_eq!(run(&["-o", "json=before.json"]).code, Some(1));
+    let same = run(&["--baseline", "before.json"]);
+    assert!(same.stdout.ends_with("since the baseline: 0 new, 0 fixed\n"), "{}", same.stdout);
+    assert!(!same.stdout.contains(" new "), "{}", same.stdout);
+
+    // Two Pods of one name and message: one of them was there before.
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\n---\n";
+    let later = OBJECTS.replace("labels: {team: a}", "labels: {team: a, owner: me}");
+    let later = later.replace("labels: {app: api}", "labels: {app: api, owner: me}");
+    write("objects.yaml", &format!("# moved\n{pod}{later}"));
+    let compared = run(&["--baseline", "before.json"]);
+    assert_data_eq!(
+        compared.stdout,
+        str![[r#"
+ModRule shop/replicas: 1 violation
+  patch Deployment shop/api: would change /spec/replicas (objects.yaml:18:1)
+
+RequiredLabels owner: 2 violations, 1 new
+  deny Pod shop/web: add the labels {"owner"} (objects.yaml:2:1)
+  new deny Pod shop/web: add the labels {"owner"} (objects.yaml:10:1)
+
+RequiredLabels team: 1 violation
+  warn Namespace shop: add the labels {"team"} (objects.yaml:6:1)
+
+fixed since the baseline: 1 violation
+  Deployment shop/api: [RequiredLabels owner] [Implied by pods] add the labels {"owner"}
+
+5 objects audited, 4 violations: 2 deny, 1 warn, 1 of ModRules and mutators
+since the baseline: 1 new, 1 fixed
+
+"#]]
+    );
+    assert_eq!((compared.stderr.as_str(), compared.code), ("", Some(1)));
+    let arguments = ["--baseline", "before.json", "-o", "json", "-o", "html=page.html"];
+    let document = Value::from_json(run(&arguments).stdout.as_bytes()).expect("JSON");
+    let number = |name| document.path(&["baseline", name]).and_then(Value::as_i64);
+    assert_eq!((number("new"), number("fixed")), (Some(1), Some(1)));
+    let fixed = document.path(&["baseline", "fixedViolations"]).and_then(|it| it.at(0));
+    let kind = fixed.and_then(|it| it.path(&["object", "kind"])).and_then(Value::as_str);
+    assert_eq!(kind, Some("Deployment"));
+    assert_eq!(document.to_json().matches(r#""new":true"#).count(), 1);
+    let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
+    assert!(page.contains(r#""fixedViolations":[{"#));
+    let lines = run(&["--baseline", "before.json", "-o", "jsonl"]).stdout;
+    assert_eq!(lines.matches(r#""new":true"#).count(), 1, "{lines}");
+    assert_eq!(lines.matches(r#""new":false"#).count(), 3, "{lines}");
+
+    run(&["-o", "json=short.json", "--limit", "1"]);
+    write("text", "no JSON");
+    for (baseline, expected) in [
+        ("missing.json", "cannot read `missing.json`"),
+        ("text", "`text` is no baseline; `modgate audit -o json=FILE` writes one"),
+        ("short.json", "it lists 1 of 2 violations of a group; write it without --limit"),
+    ] {
+        let refused = run(&["--baseline", baseline]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{baseline}");
+        assert!(refused.stderr.contains(expected), "{baseline}: {}", refused.stderr);
+    }
+}

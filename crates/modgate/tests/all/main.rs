@@ -28,6 +28,7 @@ mod http2;
 mod lint;
 mod lint_changes;
 mod lint_moves;
+mod live;
 mod migrate;
 mod migrate_chart;
 mod objects_of_a_run;

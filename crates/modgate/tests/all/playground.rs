@@ -246,3 +246,58 @@ fn examples_of_the_playground() {
     }
     assert!(seen >= 8, "{seen}");
 }
+
+/// What the objects reach of the policies is an answer of its own; the marks stand where the policies do.
+#[test]
+fn what_is_reached_of_the_policies() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/playground");
+    let ask = |example: &str, object: Option<&str>| -> (String, Vec<serde_json::Value>) {
+        let read = |name: &str| fs::read_to_string(folder.join(example).join(name)).ok();
+        let policies = read("policies.yaml").expect("policies");
+        let object = object.map(str::to_owned).or_else(|| read("object.yaml")).expect("an object");
+        let references = ["namespace.yaml", "params.yaml", "inventory.yaml"];
+        let references = references.into_iter().filter_map(|name| Some(file(name, &read(name)?)));
+        let request = json!({
+            "policies": [file("policies.yaml", &policies)], "objects": [file("object.yaml", &object)],
+            "references": references.collect::<Vec<_>>(), "coverage": true,
+        });
+        let answer: serde_json::Value =
+            serde_json::from_str(&modgate_playground::answer(&request.to_string())).expect("JSON");
+        assert_eq!((&answer["review"], &answer["marks"]), (&json!(""), &json!([])), "{example}");
+        (policies, answer["coverage"].as_array().expect("places").clone())
+    };
+    let reached = |places: &[serde_json::Value]| {
+        places.iter().filter(|place| place["reached"] == true).count()
+    };
+    let nothing = "apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: n}\n";
+    for example in ["cel", "map", "modrule", "mutator", "rego", "rego-v0", "vap"] {
+        let (policies, places) = ask(example, None);
+        assert!(reached(&places) > 2, "{example}: {places:?}");
+        for place in &places {
+            let line = place["line"].as_u64().expect("a line") as usize;
+            let text = policies.lines().nth(line - 1).unwrap_or_default().trim();
+            assert!(
+                !text.is_empty() && !text.starts_with('#'),
+                "{example}: {place} is at `{text}`"
+            );
+        }
+        let (_, others) = ask(example, Some(nothing));
+        assert_eq!(others.len(), places.len(), "{example}");
+        assert!(reached(&others) < reached(&places), "{example}: {others:?}");
+    }
+    // The line with the call of `same` held for the Ingress of the inventory, not for the object itself.
+    let (policies, places) = ask("rego", None);
+    let at = |text: &str| {
+        let line = policies.lines().position(|line| line.contains(text)).expect(text) + 1;
+        places.iter().filter(|place| place["line"] == line).cloned().collect::<Vec<_>>()
+    };
+    assert!(at("msg := sprintf").iter().any(|place| place["reached"] == true), "{places:?}");
+    assert!(at("not same").iter().any(|place| place["held"] == true), "{places:?}");
+    // Policies that do not load, and no policies.
+    for policies in ["kind: 'Pod", ""] {
+        let request = json!({"policies": [file("p.yaml", policies)], "coverage": true});
+        let answer: serde_json::Value =
+            serde_json::from_str(&modgate_playground::answer(&request.to_string())).expect("JSON");
+        assert_eq!(answer["coverage"], json!([]));
+    }
+}

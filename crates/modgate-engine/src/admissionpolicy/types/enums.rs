@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn every_type_has_the_field() {
         for (ty, field, _) in VALUES {
-            let map = Types::kubernetes().named.get(ty).and_then(|atom| atom.map.as_ref());
+            let map = Types::kubernetes().named.get(ty).and_then(|named| named.atom().map.as_ref());
             assert!(map.is_some_and(|map| map.fields.contains_key(field)), "{ty} {field}");
         }
     }
