@@ -69,9 +69,8 @@ async function playground(module) {
   const engine = readFileSync(module);
   // Its address has a version, so that browsers may keep it, and what they compile of it.
   const address = `modgate.wasm?v=${createHash("sha256").update(engine).digest("hex").slice(0, 16)}`;
-  const page = readFileSync(join(root, "src/playground/index.html"), "utf8");
   const files = {
-    "index.html": page.replaceAll("@ENGINE@", address),
+    "index.html": readFileSync(join(root, "src/playground/index.html")),
     "main.js": await bundle("src/playground/main.ts", { define: { ENGINE: JSON.stringify(address) } }),
     "worker.js": await bundle("src/playground/worker.ts"),
     "style.css": await bundle("src/playground/style.css"),

@@ -117,7 +117,8 @@ async function caching() {
     const [status, , length] = await text(path, { "if-none-match": '"older"' });
     assert.ok(status === 200 && length > 0, path);
   }
-  const engine = /modgate\.wasm\?v=[0-9a-f]+/.exec(await (await fetch(address)).text())?.[0];
+  const script = await (await fetch(`${address}main.js`)).text();
+  const engine = /modgate\.wasm\?v=[0-9a-f]+/.exec(script)?.[0];
   assert.match((await text(engine, {}))[1], /immutable/);
   assert.equal((await text("modgate.wasm", {}))[1], "no-cache");
   ok("a second visit loads nothing again");

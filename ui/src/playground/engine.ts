@@ -38,17 +38,12 @@ export class Engine {
   private isUsed = false;
   private isWarm = false;
 
-  /** The worker starts while the engine is loaded. `broken` is called if it cannot be loaded. */
-  constructor(address: string, broken: (why: string) => void) {
-    this.start();
-    WebAssembly.compileStreaming(fetch(address)).then(
-      (module) => {
-        this.module = module;
-        this.worker?.postMessage({ module });
-        this.next();
-      },
-      (error) => broken(`The engine cannot be loaded: ${error}`),
-    );
+  /** `first` loads the engine. `broken` is called if it cannot be loaded. */
+  constructor(
+    first: Worker,
+    private readonly broken: (why: string) => void,
+  ) {
+    this.use(first);
   }
 
   /** Answers a request, or never if a newer one comes before it is its turn. */
@@ -73,32 +68,51 @@ export class Engine {
     this.next();
   }
 
+  /** Starts another worker with the engine. */
   private start(): void {
+    const worker = new Worker("worker.js");
+    this.use(worker);
+    worker.postMessage({ module: this.module });
+  }
+
+  private use(worker: Worker): void {
     this.worker?.terminate();
     this.isReady = false;
     this.isUsed = false;
-    const worker = new Worker("worker.js");
     this.worker = worker;
     worker.addEventListener("message", (event: MessageEvent) => {
       if (worker === this.worker) this.hear(event.data);
     });
     worker.addEventListener("error", (event) => {
-      if (worker === this.worker) this.fail(event.message);
+      if (worker !== this.worker) return;
+      if (this.module) this.fail(event.message);
+      else this.broken(`The engine cannot be loaded: ${event.message}`);
     });
-    if (this.module) worker.postMessage({ module: this.module });
   }
 
   private hear(data: {
     ready?: boolean;
+    /** What the first worker has loaded, and when it was ready. */
+    module?: WebAssembly.Module;
+    at?: number;
+    /** Why it has loaded nothing. */
+    broken?: string;
     id: number;
     text?: string;
     failed?: string;
     milliseconds: number;
   }): void {
+    if (data.broken !== undefined) {
+      this.broken(`The engine cannot be loaded: ${data.broken}`);
+      return;
+    }
     if (data.ready) {
       this.isReady = true;
-      performance.mark("engine");
-      this.limit();
+      this.module ??= data.module;
+      // This thread may hear it later, because it builds the page.
+      performance.mark("engine", data.at ? { startTime: Math.max(0, data.at - performance.timeOrigin) } : {});
+      if (this.current) this.limit();
+      else this.next();
       return;
     }
     if (data.failed !== undefined) {
@@ -123,7 +137,7 @@ export class Engine {
     this.isWarm = true;
     if (task) clearTimeout(task.timer);
     // One that fails before it has answered would fail again and again.
-    if (this.isUsed || task) this.start();
+    if (this.module && (this.isUsed || task)) this.start();
     task?.done({ failure, milliseconds: 0 });
     this.next();
   }

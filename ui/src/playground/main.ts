@@ -1,11 +1,14 @@
+// First, so that the engine is loaded while the rest of this script is still read.
+import "./start.ts";
 import { copyButton, fill, h, themeButton } from "../common/dom.ts";
 import { Editor } from "./editor.ts";
 import { Engine, type Result } from "./engine.ts";
-import { example, examples } from "./examples.ts";
+import { DEFAULT, example, examples, nameOf } from "./examples.ts";
 import { lines, summary } from "./reach.ts";
 import { type Answer, type Mark, type Reach, request } from "./request.ts";
 import { Results } from "./result.ts";
 import { commandLine, type Saved, script, suite } from "./save.ts";
+import { first } from "./start.ts";
 import { EMPTY, FILES, fromFragment, OPERATIONS, type State, type TextName, toFragment } from "./state.ts";
 
 /** How long the page waits after a key, in milliseconds. */
@@ -242,11 +245,11 @@ class Playground {
   /** What the address names: texts, an example, or the first example. */
   private async load(): Promise<void> {
     const fragment = location.hash.slice(1);
-    const name = /^example=([\w-]+)$/.exec(fragment)?.[1];
+    const name = nameOf(fragment);
     try {
       const found = name ? example(name) : await fromFragment(fragment);
-      this.state = found ?? example("rego") ?? EMPTY;
-      this.pick.value = found && !name ? "" : (name ?? "rego");
+      this.state = found ?? example(DEFAULT) ?? EMPTY;
+      this.pick.value = found && !name ? "" : (name ?? DEFAULT);
       if (name && !found) this.say(`There is no example ${name}.`);
     } catch (error) {
       this.state = EMPTY;
@@ -403,10 +406,6 @@ function takesFiles(editor: Editor, changed: () => void, say: (text: string) => 
   );
 }
 
-/** The address of the engine, with its version. */
-declare const ENGINE: string;
-
-// The engine is loaded while the page is built.
-const engine = new Engine(ENGINE, (why) => playground.broken(why));
+const engine = new Engine(first, (why) => playground.broken(why));
 const playground = new Playground(engine);
 void playground.start();

@@ -1,4 +1,8 @@
 // Runs the engine. The page ends this worker when an answer takes too long, and starts another one.
+//
+// The first worker of a page has a name that says where the engine is, and loads it. Others get it from the page.
+import { named } from "./examples.ts";
+import { request } from "./request.ts";
 
 interface Exports {
   memory: WebAssembly.Memory;
@@ -11,6 +15,10 @@ const scope = self as unknown as DedicatedWorkerGlobalScope;
 
 let engine: Exports | undefined;
 
+function instantiate(module: WebAssembly.Module): Exports {
+  return new WebAssembly.Instance(module, {}).exports as unknown as Exports;
+}
+
 function answer(request: string): string {
   if (!engine) throw new Error("the engine is not there yet");
   const bytes = new TextEncoder().encode(request);
@@ -21,11 +29,13 @@ function answer(request: string): string {
   return new TextDecoder().decode(new Uint8Array(engine.memory.buffer, engine.output(), length));
 }
 
+const words = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
 scope.addEventListener("message", (event: MessageEvent) => {
   const { module, id, request } = event.data as { module?: WebAssembly.Module; id: number; request: string };
   try {
     if (module) {
-      engine = new WebAssembly.Instance(module, {}).exports as unknown as Exports;
+      engine = instantiate(module);
       scope.postMessage({ ready: true });
       return;
     }
@@ -34,6 +44,34 @@ scope.addEventListener("message", (event: MessageEvent) => {
     scope.postMessage({ id, text, milliseconds: performance.now() - start });
   } catch (error) {
     // A panic or a full stack leaves the module in no defined state.
-    scope.postMessage({ id, failed: error instanceof Error ? error.message : String(error) });
+    scope.postMessage({ id, failed: words(error) });
   }
 });
+
+/**
+ * Loads the engine, and evaluates what the page will ask for. A browser compiles each function of the engine when it is
+ * called first, which takes most of the time of the first answer; so it does that while the page is built.
+ */
+async function load(address: string, fragment: string): Promise<void> {
+  try {
+    const state = named(fragment).catch(() => undefined);
+    const module = await WebAssembly.compileStreaming(fetch(address));
+    engine = instantiate(module);
+    scope.postMessage({ ready: true, module, at: performance.timeOrigin + performance.now() });
+    const found = await state;
+    if (!found) return;
+    try {
+      answer(JSON.stringify(request(found)));
+    } catch {
+      // The page will ask for the same, and hear why it fails.
+      engine = instantiate(module);
+    }
+  } catch (error) {
+    scope.postMessage({ broken: words(error) });
+  }
+}
+
+if (scope.name) {
+  const { address, fragment } = JSON.parse(scope.name) as { address: string; fragment: string };
+  void load(address, fragment);
+}
