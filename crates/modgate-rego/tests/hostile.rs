@@ -209,8 +209,9 @@ fn call(name: &str, query: &Query, operands: &[Json]) -> Call {
     }
 }
 
-/// Makes all calls of every second built-in, from the one at `first`.
-fn calls<T>(first: usize, make: impl Fn(&str, &Query, &[Json]) -> T) -> Vec<T> {
+/// Makes all calls of every second built-in, from the one at `first`; with `pairs`, those with each pair of
+/// documents beside harmless operands.
+fn calls<T>(first: usize, pairs: bool, make: impl Fn(&str, &Query, &[Json]) -> T) -> Vec<T> {
     let program = Program::compile(&[], &Capabilities::default()).expect("an empty program");
     let documents = documents();
     let plain: Vec<Json> = ["a", "b", "c", "d"].into_iter().map(Json::from).collect();
@@ -225,6 +226,21 @@ fn calls<T>(first: usize, make: impl Fn(&str, &Query, &[Json]) -> T) -> Vec<T> {
         // Deprecated built-ins are there in version 0 only.
         let compiled = program.query(&text, RegoVersion::V0, &Capabilities::default());
         let query = compiled.unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
+        if pairs {
+            for (first, second) in
+                (1..arity).flat_map(|second| (0..second).map(move |first| (first, second)))
+            {
+                for pair in 0..documents.len().pow(2) {
+                    let (one, other) = (pair / documents.len(), pair % documents.len());
+                    let mut row: Vec<Json> = plain.iter().take(arity).cloned().collect();
+                    row.splice(first..=first, documents.get(one).cloned());
+                    row.splice(second..=second, documents.get(other).cloned());
+                    let name = format!("{} with documents {one} and {other}", builtin.name);
+                    calls.push(make(&name, &query, &row));
+                }
+            }
+            continue;
+        }
         for (number, document) in documents.iter().enumerate() {
             let mut rows = vec![vec![document.clone(); arity]];
             for place in 0..arity {
@@ -256,10 +272,13 @@ fn calls<T>(first: usize, make: impl Fn(&str, &Query, &[Json]) -> T) -> Vec<T> {
 }
 
 /// All calls, made by two threads.
-fn all_calls<T: Send>(make: impl Fn(&str, &Query, &[Json]) -> T + Copy + Send) -> Vec<T> {
+fn all_calls<T: Send>(
+    pairs: bool,
+    make: impl Fn(&str, &Query, &[Json]) -> T + Copy + Send,
+) -> Vec<T> {
     std::thread::scope(|scope| {
-        let other = scope.spawn(move || calls(1, make));
-        let mut all = calls(0, make);
+        let other = scope.spawn(move || calls(1, pairs, make));
+        let mut all = calls(0, pairs, make);
         all.extend(other.join().expect("no panic"));
         all
     })
@@ -267,7 +286,16 @@ fn all_calls<T: Send>(make: impl Fn(&str, &Query, &[Json]) -> T + Copy + Send) -
 
 #[test]
 fn every_builtin_keeps_to_its_budget() {
-    let mut calls = all_calls(call);
+    keep_to_their_budgets(all_calls(false, call));
+}
+
+#[test]
+#[ignore = "takes minutes: every pair of operands, before a release"]
+fn every_pair_of_operands_keeps_to_its_budget() {
+    keep_to_their_budgets(all_calls(true, call));
+}
+
+fn keep_to_their_budgets(mut calls: Vec<Call>) {
     calls.sort_by_key(|call| std::cmp::Reverse(call.taken));
     println!("{} calls; the slowest:", calls.len());
     for call in calls.iter().take(12) {
@@ -288,7 +316,17 @@ fn every_builtin_keeps_to_its_budget() {
 /// Where nothing but time ends a call, time does.
 #[test]
 fn every_builtin_ends_with_its_time() {
-    let mut calls = all_calls(|name, query, operands| {
+    end_with_their_time(false);
+}
+
+#[test]
+#[ignore = "takes minutes: every pair of operands, before a release"]
+fn every_pair_of_operands_ends_with_its_time() {
+    end_with_their_time(true);
+}
+
+fn end_with_their_time(pairs: bool) {
+    let mut calls = all_calls(pairs, |name, query, operands| {
         let input: Json = operands.iter().cloned().collect();
         (modgate_corpus::spent(32 << 20, |budget| evaluate(query, &input, budget)), name.to_owned())
     });

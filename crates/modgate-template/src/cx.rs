@@ -115,9 +115,15 @@ impl<'a> Cx<'a> {
         &self,
         texts: impl IntoIterator<Item = T>,
     ) -> Result<Val<'a>> {
-        let mut items = Vec::new();
-        for text in texts {
-            self.allocate(size_of::<Val<'a>>())?;
+        let texts = texts.into_iter();
+        // What is known of their number is charged for before room is made, so that no copy is needed to grow.
+        let (known, _) = texts.size_hint();
+        self.allocate(known.saturating_mul(size_of::<Val<'a>>()))?;
+        let mut items = Vec::with_capacity(known);
+        for (index, text) in texts.enumerate() {
+            if index >= known {
+                self.allocate(size_of::<Val<'a>>())?;
+            }
             items.push(self.text(text.into())?);
         }
         self.list(items, ListKind::Texts)
@@ -189,9 +195,10 @@ impl<'a> Cx<'a> {
         self.own(id).map_or(0, BTreeMap::len)
     }
 
-    /// The members of a map, sorted by key; charged one step each.
+    /// The members of a map, sorted by key; charged one step each, and the bytes of [`Cx::entries_size`].
     pub(crate) fn entries(&self, map: Map<'a>) -> Result<Vec<(Str, Val<'a>)>> {
         self.spend(self.len(map))?;
+        self.allocate(self.entries_size(map))?;
         let id = match map {
             Map::Nil => return Ok(Vec::new()),
             Map::Own(id, _) => id,
@@ -207,6 +214,11 @@ impl<'a> Cx<'a> {
         };
         let own = self.own(id).into_iter().flatten();
         Ok(own.map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+
+    /// The bytes of a copy of its members.
+    pub(crate) fn entries_size(&self, map: Map<'a>) -> usize {
+        self.len(map).saturating_mul(size_of::<(Str, Val<'a>)>())
     }
 
     /// The map itself for changing: a map of the data is copied the first time.

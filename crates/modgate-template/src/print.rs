@@ -37,60 +37,58 @@ fn append_at<'a>(cx: &Cx<'a>, value: &Val<'a>, out: &mut Vec<u8>, depth: usize) 
 
 /// A value without parts. A function of its own, so that nested calls take little of the stack.
 fn append_flat<'a>(cx: &Cx<'a>, value: &Val<'a>, out: &mut Vec<u8>) -> Result<()> {
-    let start = out.len();
-    match value {
-        Val::Missing | Val::Nil => out.extend(b"<nil>"),
-        Val::Bool(value) => out.extend(if *value { &b"true"[..] } else { b"false" }),
-        Val::Int(value) | Val::Int64(value) => out.extend(value.to_string().bytes()),
-        Val::Uint64(value) => out.extend(value.to_string().bytes()),
-        Val::Uint32(value) => out.extend(value.to_string().bytes()),
-        Val::Uint8(value) => out.extend(value.to_string().bytes()),
-        Val::Float(value) => out.extend(gofloat::general(*value).bytes()),
-        Val::Complex(real, imaginary) => out.extend(complex(*real, *imaginary).bytes()),
-        Val::Text(text) => {
-            cx.allocate(text.len())?;
-            out.extend(text.as_bytes());
-            return Ok(());
-        }
-        Val::Time(time) => out.extend(time.to_string().bytes()),
-        Val::Duration(duration) => out.extend(duration.to_string().bytes()),
-        Val::Month(month) => out.extend(month.name().bytes()),
-        Val::Weekday(day) => out.extend(day.name().bytes()),
-        Val::Version(version) => out.extend(version.to_string().bytes()),
-        Val::Certificate(pair) => {
-            out.extend(format!("{{{} {}}}", pair.certificate, pair.key).bytes());
-        }
-        Val::List(_) | Val::Map(_) | Val::Pointer(_) | Val::Context => {}
-    }
-    cx.allocate(out.len() - start)
+    let text = match value {
+        Val::Missing | Val::Nil => return put(cx, b"<nil>", out),
+        Val::Bool(value) => return put(cx, if *value { b"true" } else { b"false" }, out),
+        Val::Text(text) => return put(cx, text.as_bytes(), out),
+        Val::Int(value) | Val::Int64(value) => value.to_string(),
+        Val::Uint64(value) => value.to_string(),
+        Val::Uint32(value) => value.to_string(),
+        Val::Uint8(value) => value.to_string(),
+        Val::Float(value) => gofloat::general(*value),
+        Val::Complex(real, imaginary) => complex(*real, *imaginary),
+        Val::Time(time) => time.to_string(),
+        Val::Duration(duration) => duration.to_string(),
+        Val::Month(month) => return put(cx, month.name().as_bytes(), out),
+        Val::Weekday(day) => return put(cx, day.name().as_bytes(), out),
+        Val::Version(version) => version.to_string(),
+        Val::Certificate(pair) => format!("{{{} {}}}", pair.certificate, pair.key),
+        Val::List(_) | Val::Map(_) | Val::Pointer(_) | Val::Context => return Ok(()),
+    };
+    put(cx, text.as_bytes(), out)
+}
+
+/// Appends bytes, charged for.
+fn put(cx: &Cx<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let room = cx.budget().append(out.len(), out.capacity(), bytes.len())?;
+    out.reserve_exact(room);
+    out.extend_from_slice(bytes);
+    Ok(())
 }
 
 fn append_list<'a>(cx: &Cx<'a>, list: &List<'a>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
-    cx.allocate(list.len() + 1)?;
-    out.push(b'[');
+    put(cx, b"[", out)?;
     for (index, item) in list.iter().enumerate() {
         if index > 0 {
-            out.push(b' ');
+            put(cx, b" ", out)?;
         }
         append_at(cx, &item, out, depth + 1)?;
     }
-    out.push(b']');
-    Ok(())
+    put(cx, b"]", out)
 }
 
 fn append_map<'a>(cx: &Cx<'a>, map: Map<'a>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
-    out.extend(b"map[");
+    put(cx, b"map[", out)?;
     for (index, (key, value)) in cx.entries(map)?.into_iter().enumerate() {
-        cx.allocate(key.len() + 2)?;
         if index > 0 {
-            out.push(b' ');
+            put(cx, b" ", out)?;
         }
-        out.extend(key.bytes());
-        out.push(b':');
+        put(cx, key.as_bytes(), out)?;
+        put(cx, b":", out)?;
         append_at(cx, &value, out, depth + 1)?;
     }
-    out.push(b']');
-    Ok(())
+    cx.budget().release(cx.entries_size(map));
+    put(cx, b"]", out)
 }
 
 /// The whole context; Go prints the address behind `.Target`, we print what is there.
@@ -100,19 +98,17 @@ fn append_context(cx: &Cx<'_>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
         Data::Patch(context) => (context.namespace, context.target),
         Data::Reject(context) => (context.namespace, context.target),
     };
-    cx.allocate(namespace.len() + 3)?;
-    out.push(b'{');
-    out.extend(namespace.bytes());
-    out.push(b' ');
+    put(cx, b"{", out)?;
+    put(cx, namespace.as_bytes(), out)?;
+    put(cx, b" ", out)?;
     append_at(cx, &Val::of_json(target), out, depth + 1)?;
     if let Data::Patch(context) = cx.data {
-        out.push(b' ');
+        put(cx, b" ", out)?;
         append_at(cx, &cx.key_parts(&context)?, out, depth + 1)?;
-        out.push(b' ');
+        put(cx, b" ", out)?;
         append_at(cx, &context.selected_item.map_or(Val::Nil, Val::of_json), out, depth + 1)?;
     }
-    out.push(b'}');
-    Ok(())
+    put(cx, b"}", out)
 }
 
 /// `%v` of a complex128.

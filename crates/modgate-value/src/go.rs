@@ -5,6 +5,7 @@
 //! for time, these modules are for encodings and addresses.
 
 pub mod base64;
+pub mod cutset;
 pub mod der;
 pub mod hex;
 pub mod netip;

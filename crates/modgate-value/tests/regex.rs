@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 use modgate_value::{
     Budget, Exhausted, Limits, Value,
     budget::Frozen,
-    regex::{DEFAULT_SIZE_LIMIT, GoRegex, Uncompiled, quote_meta},
+    regex::{Allowance, DEFAULT_SIZE_LIMIT, GoRegex, Uncompiled, quote_meta},
 };
 use proptest::prelude::*;
 
@@ -82,10 +82,24 @@ fn what_is_too_large_or_deep_is_refused() {
         ("(?:".repeat(2_000), "missing closing )"),
         (r"\pL{1000}".to_owned(), "expression too large"),
         ("a".repeat(1 << 20), "expression too large"),
+        // Each of these classes takes milliseconds, and hundreds of ranges, while the pattern is parsed.
+        (r"(?i)[\x{100}-\x{10ffff}]|".repeat(200), "expression too large"),
+        (r"(?i)\W|\pL|[[:^alpha:]]|".repeat(200), "expression too large"),
+        (r"\pL|".repeat(2_000), "expression too large"),
     ] {
         assert_eq!(GoRegex::new(&pattern).expect_err("refused").reason, reason);
     }
     assert!(GoRegex::with_size_limit("[a-z]{100}", 1 << 10).is_err());
+}
+
+/// The patterns of one policy share an allowance, and parsing each of these counts as 140 KB of 16 MiB.
+#[test]
+fn parsing_counts_for_the_allowance_of_a_policy() {
+    let allowance = Allowance::default();
+    let compiles =
+        |index: usize| allowance.compile(&format!(r"(?i)[\x{{100}}-\x{{10ffff}}]{index}"));
+    let refused = (0..1_000).position(|index| compiles(index).is_err());
+    assert!(refused.is_some_and(|count| (50..200).contains(&count)), "{refused:?}");
 }
 
 #[test]

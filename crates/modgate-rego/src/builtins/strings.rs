@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use modgate_value::{Budget, Exhausted, Limits, gofmt};
+use modgate_value::{Budget, Exhausted, Limits, go::cutset::Cutset, gofmt};
 use num_bigint::BigInt;
 
 mod raw;
@@ -481,22 +481,23 @@ fn replace_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     Ok(Some(context.heap.charged_bytes(&out)?))
 }
 
-fn in_set(set: &str) -> impl Fn(char) -> bool + '_ {
-    move |c| set.contains(c)
+fn in_set(set: &Cutset) -> impl Fn(char) -> bool {
+    move |character| set.contains(character)
 }
 
 fn trim<'a>(
     context: &mut Context<'a>,
     args: &[Value<'a>],
-    cut: impl Fn(&'a str, &'a str) -> &'a str,
-    cut_raw: impl Fn(&'a [u8], &'a str) -> &'a [u8],
+    cut: impl Fn(&'a str, &Cutset) -> &'a str,
+    cut_raw: impl Fn(&'a [u8], &Cutset) -> &'a [u8],
 ) -> Outcome<'a> {
     let (text, what) = (operand::string(args, 0)?, operand::string(args, 1)?);
     context.scan(text)?;
+    let set = Cutset::new(what, context.heap.budget())?;
     if operand::any(args, 0).as_utf8().is_none() {
-        return context.bytes(cut_raw(operand::bytes(args, 0)?, what));
+        return context.bytes(cut_raw(operand::bytes(args, 0)?, &set));
     }
-    Ok(Some(Value::str(cut(text, what))))
+    Ok(Some(Value::str(cut(text, &set))))
 }
 
 /// The first operand, or what is left of it after something was cut off.

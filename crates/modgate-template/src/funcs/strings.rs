@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use modgate_value::Str;
+use modgate_value::{Str, go::cutset::Cutset};
 
 use crate::{
     cx::{Cx, Fault, Result},
@@ -75,7 +75,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("split", &[S, S], |cx, args| split_map(cx, &args.str(0), -1, &args.str(1))),
     Function::new("splitList", &[S, S], |cx, args| {
         let (separator, text) = (args.str(0), args.str(1));
-        cx.spend(text.len())?;
+        let pieces = pieces(cx, &separator, &text)?;
+        cx.allocate(pieces.saturating_mul(size_of::<&str>()))?;
         cx.texts(split(&text, &separator, -1))
     }),
     Function::new("splitn", &[S, Int, S], |cx, args| {
@@ -149,7 +150,7 @@ pub(crate) fn split<'t>(text: &'t str, separator: &str, limit: i64) -> Vec<&'t s
     if !separator.is_empty() {
         return text.splitn(limit, separator).collect();
     }
-    let mut pieces = Vec::new();
+    let mut pieces = Vec::with_capacity(text.len().min(limit));
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         if pieces.len() + 1 == limit {
@@ -163,17 +164,23 @@ pub(crate) fn split<'t>(text: &'t str, separator: &str, limit: i64) -> Vec<&'t s
     pieces
 }
 
-fn split_map<'a>(cx: &mut Cx<'a>, separator: &str, limit: i64, text: &str) -> Result<Val<'a>> {
+/// How many pieces [`split`] makes at most, charged for in steps.
+fn pieces(cx: &Cx<'_>, separator: &str, text: &str) -> Result<usize> {
     cx.spend(text.len())?;
-    let most = match separator {
+    Ok(match separator {
         "" => text.len(),
         _ => text.matches(separator).count() + 1,
-    };
+    })
+}
+
+fn split_map<'a>(cx: &mut Cx<'a>, separator: &str, limit: i64, text: &str) -> Result<Val<'a>> {
+    let most = pieces(cx, separator, text)?;
     let count = usize::try_from(limit).map_or(most, |limit| limit.min(most));
     // The pieces, and the map of them while it is filled.
     cx.allocate(count.saturating_mul(2 * size_of::<&str>() + 2 * size_of::<(Str, Val<'_>)>()))?;
     let mut entries: BTreeMap<Str, Val<'a>> = BTreeMap::new();
     for (index, piece) in split(text, separator, limit).into_iter().enumerate() {
+        cx.spend(1)?;
         let piece = cx.text(piece.to_owned())?;
         entries.insert(modgate_value::format_smolstr!("_{index}"), piece);
     }
@@ -214,9 +221,18 @@ fn indent(cx: &Cx<'_>, spaces: i64, text: &str, before: &str) -> Result<String> 
         return Err(Fault::new("strings: negative Repeat count"));
     };
     let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
-    cx.allocate(spaces.saturating_mul(lines).saturating_add(text.len() + 1))?;
-    let pad = " ".repeat(spaces);
-    Ok(format!("{before}{pad}{}", text.replace('\n', &format!("\n{pad}"))))
+    let length = spaces.saturating_mul(lines).saturating_add(before.len() + text.len());
+    cx.allocate(length)?;
+    let mut out = String::with_capacity(length);
+    out.push_str(before);
+    for (index, line) in text.split('\n').enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        out.extend(std::iter::repeat_n(' ', spaces));
+        out.push_str(line);
+    }
+    Ok(out)
 }
 
 fn replace<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
@@ -279,6 +295,7 @@ fn trunc<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
 fn trim_all<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
     let (set, text) = (args.str(0), args.str(1));
     cx.spend(text.len() / 16)?;
+    let set = Cutset::new(&set, cx.budget())?;
     cx.text(text.trim_matches(|character| set.contains(character)).to_owned())
 }
 

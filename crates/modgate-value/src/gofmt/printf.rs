@@ -291,7 +291,7 @@ impl<'b> Printer<'b> {
     }
 
     fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), Exhausted> {
-        self.budget.allocate(bytes.len())?;
+        self.reserve(bytes.len())?;
         self.out.extend_from_slice(bytes);
         Ok(())
     }
@@ -301,8 +301,15 @@ impl<'b> Printer<'b> {
     }
 
     fn repeat(&mut self, byte: u8, count: usize) -> Result<(), Exhausted> {
-        self.budget.allocate(count)?;
+        self.reserve(count)?;
         self.out.resize(self.out.len() + count, byte);
+        Ok(())
+    }
+
+    /// Charges for so many bytes more, and makes room for them.
+    fn reserve(&mut self, count: usize) -> Result<(), Exhausted> {
+        let room = self.budget.append(self.out.len(), self.out.capacity(), count)?;
+        self.out.reserve_exact(room);
         Ok(())
     }
 
