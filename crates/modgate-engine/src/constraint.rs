@@ -42,6 +42,7 @@ pub use self::{
     template::{CompiledTemplate, SourcePlace, TemplateError, TemplateOptions, TemplateProblem},
     trace::{
         ConstraintOutcome, ConstraintTrace, Exclusion, ExpressionResult, ExpressionTrace, explain,
+        faults,
     },
 };
 pub(crate) use known::METADATA;

@@ -300,6 +300,14 @@ fn namespace(review: &Review, host: &dyn Host) -> Result<Option<Value>, Failure>
     }
 }
 
+/// The input of the constraints that a command asks about a request, once their decision is known: without a Namespace
+/// that cannot be read.
+pub(crate) fn constraint_admission(review: &Review, host: &dyn Host) -> Result<Admission, Failure> {
+    let namespace = namespace(review, host).unwrap_or_default();
+    let admission = admission(review, namespace.as_ref(), Caller::Command)?;
+    Ok(admission.hiding_namespace(review.hides_namespace()))
+}
+
 /// The input of constraints. gator gives them a request where it was given one, else an object.
 fn admission(
     review: &Review,

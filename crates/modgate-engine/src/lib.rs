@@ -83,6 +83,7 @@ mod decision;
 mod evaluation;
 pub mod expansion;
 pub mod explain;
+mod fault;
 pub mod gatekeeper;
 pub mod guidance;
 mod host;
@@ -109,6 +110,7 @@ pub use decision::{
     Skipped, StageReport, StageReports,
 };
 pub use evaluation::Evaluation;
+pub use fault::Faults;
 pub use host::{Host, HostError};
 pub use modgate_api as api;
 pub use modgate_rego as rego;

@@ -23,6 +23,7 @@ mod advice;
 
 mod admission;
 mod binding;
+mod fault;
 
 pub use admission::{Denied, default_modrule, validate_modrule};
 pub use advice::select_advice;
@@ -33,6 +34,7 @@ pub use path::{PathError, PathTemplate};
 pub(crate) use admission::compile_or_deny;
 pub(crate) use advice::{decoding as decoding_advice, plain_words};
 pub(crate) use compile::{CompiledModRule, compile};
+pub(crate) use fault::faults;
 pub(crate) use lint::unknown_fields;
 pub(crate) use run::{mutate, validate};
 pub(crate) use store::Store;

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use modgate_api::meta::GroupVersionKind;
+use modgate_api::{constraints, meta::GroupVersionKind};
 use modgate_value::{Str, Value, diag::Span, yaml};
 use serde::Serialize;
 
@@ -22,6 +22,12 @@ pub struct PolicyId {
 }
 
 impl PolicyId {
+    /// The id of a constraint.
+    pub fn of_constraint(kind: &Str, name: &Str) -> Self {
+        let (kind, name) = (kind.clone(), name.clone());
+        Self { group: constraints::GROUP.into(), kind, namespace: Str::default(), name }
+    }
+
     /// The id of a policy object, from its `apiVersion`, `kind` and `metadata`.
     pub fn of_object(object: &Value) -> Self {
         let text = |path: &[&str]| {

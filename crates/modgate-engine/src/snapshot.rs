@@ -297,6 +297,18 @@ impl Snapshot {
         point: EnforcementPoint,
         evaluation: &mut crate::Evaluation<'_>,
     ) -> Vec<ConstraintTrace> {
+        self.of_constraints(point, evaluation, |store, evaluation, arena| {
+            constraint::explain(store, admission, evaluation, arena)
+        })
+    }
+
+    /// What `ask` finds out about constraints, with the budget of a review.
+    pub(crate) fn of_constraints<T>(
+        &self,
+        point: EnforcementPoint,
+        evaluation: &mut crate::Evaluation<'_>,
+        ask: impl FnOnce(&constraint::Store, Evaluation<'_>, &mut constraint::Arena) -> T,
+    ) -> T {
         let crate::Evaluation { host, inventory, arena, meter, .. } = evaluation;
         let budget = meter.budget(self.config.review_limits, host.uptime(), host.clock());
         let evaluation = Evaluation {
@@ -306,7 +318,7 @@ impl Snapshot {
             limits: self.config.constraint_limits,
             meter: *meter,
         };
-        constraint::explain(&self.constraints, admission, evaluation, arena)
+        ask(&self.constraints, evaluation, arena)
     }
 
     /// Every violation of an object or request at an enforcement point, in the order in which they

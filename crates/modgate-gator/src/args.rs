@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::flags::{CheckArgs, GoBool as _, ReportArgs};
+use crate::flags::{CheckArgs, GoBool as _, HelpBase, ReportArgs};
 
 /// OCI images to read.
 #[derive(Debug, Args)]
@@ -108,6 +108,8 @@ pub struct VerifyArgs {
     /// Print results and errors only: no warnings, no totals.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) help_base: HelpBase,
     /// Skip the remaining suites after the first one that fails.
     #[arg(long)]
     pub(crate) fail_fast: bool,
@@ -175,9 +177,9 @@ pub struct ExpandArgs {
     pub(crate) filenames: Vec<String>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
-    /// Output format: `yaml` or `json`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", allow_hyphen_values = true)]
-    pub(crate) format: String,
+    /// Output format: `yaml` or `json` [default: yaml]
+    #[arg(short, long, value_name = "FORMAT", allow_hyphen_values = true)]
+    pub(crate) format: Option<String>,
     /// Write objects to this file instead of standard output.
     #[arg(short, long, value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) outputfile: Option<String>,

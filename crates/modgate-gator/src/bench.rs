@@ -14,7 +14,7 @@ use self::{
     measure::{Figures, Plan},
 };
 use crate::{
-    Failure, Io, files,
+    Failure, Io, files, finding,
     policies::{is_constraint, is_template},
     read::input,
     read::{self, Resource},
@@ -49,7 +49,10 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
         true => read::sources(&args.filenames, &args.images, io).map_err(|error| {
             Failure::plain(format!("benchmark failed: reading sources: {error}"))
         })?,
-        false => input::checked(&args.filenames, &args.images, &args.checks, io)?,
+        false => {
+            let report = &mut finding::report();
+            input::checked(&args.filenames, &args.images, &args.checks, report, io)?
+        }
     };
     let figures = measure_all(args, &settings, &resources, is_gator, io)
         .map_err(|error| Failure::plain(format!("benchmark failed: {error}")))?;

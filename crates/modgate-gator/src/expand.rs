@@ -4,13 +4,15 @@ use std::fs;
 
 use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{Review, Stages, constraint::Inventory, expansion::expandable};
-use modgate_value::Value;
+use modgate_policies::findings::diagnostic_of;
+use modgate_report::{Report, about_policies};
+use modgate_value::{Value, diag::Diagnostic};
 
 use crate::{
     Failure, Io,
     args::ExpandArgs,
     expander::Expander,
-    files,
+    files, finding,
     policies::Policies,
     print::{self, Layout, Node, Style},
     read,
@@ -18,23 +20,50 @@ use crate::{
     review::Session,
 };
 
-/// Runs the verb.
+/// Runs the verb. Where there are no objects, machines that name a format get the errors in their place.
 pub(crate) fn run(args: &ExpandArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
-    if !is_gator && args.filenames.is_empty() && !matches!(args.format.as_str(), "yaml" | "json") {
+    let mut report = finding::report();
+    let done = expanded(args, is_gator, &mut report, io);
+    let Err(failure) = done else { return done };
+    if let Some(message) = &failure.message {
+        diagnostic_of(&mut report, &Diagnostic::error(message.trim_start_matches("Error: ")));
+    }
+    let findings = Value::from(about_policies(&report));
+    match args.format.as_deref().filter(|_| !is_gator && failure.code != 0) {
+        Some("json") => {
+            let mut text = String::new();
+            print::json(&Node::Value(findings), "    ", &mut text);
+            io.line(&text)?;
+        }
+        Some("yaml") => {
+            io.print(&print::yaml(&Node::Value(findings), Style::V2, Layout::Block))?;
+        }
+        _ => {}
+    }
+    Err(failure)
+}
+
+fn expanded(
+    args: &ExpandArgs,
+    is_gator: bool,
+    report: &mut Report,
+    io: &mut Io<'_>,
+) -> Result<u8, Failure> {
+    let format = args.format.as_deref().unwrap_or("yaml");
+    if !is_gator && args.filenames.is_empty() && !matches!(format, "yaml" | "json") {
         return Err(Failure::plain(format!(
-            "`-f` is the output format of `expand`; read files with `-n {}`",
-            args.format
+            "`-f` is the output format of `expand`; read files with `-n {format}`"
         )));
     }
     let resources = match is_gator {
         true => read::sources_or_failure(&args.filenames, &args.images, io)?,
-        false => input::checked(&args.filenames, &args.images, &args.checks, io)?,
+        false => input::checked(&args.filenames, &args.images, &args.checks, report, io)?,
     };
     let mut resultants = resultants(resources.iter().map(|resource| &resource.object))
         .map_err(|error| Failure::plain(format!("error expanding resources: {error}")))?;
     // Sorted descending by the name and what follows it.
     resultants.sort_by_key(|object| std::cmp::Reverse(sort_key(object)));
-    let text = match args.format.as_str() {
+    let text = match format {
         "yaml" => {
             let documents = resultants
                 .iter()

@@ -123,12 +123,12 @@ pub(crate) fn report() -> Report {
     Report::new(env!("CARGO_PKG_VERSION"))
 }
 
-/// Adds a violation by an object of the input.
+/// Adds a violation by an object of the input; `read` is the field that the policy read last.
 pub(crate) fn violation(
     report: &mut Report,
     violation: &Violation,
-    manifest: &Manifest,
-    source: &Source,
+    (manifest, source): (&Manifest, &Source),
+    read: Option<&str>,
 ) {
     let object = &manifest.object;
     let Guidance { owner, remediation, docs_url } = violation.guidance();
@@ -155,8 +155,8 @@ pub(crate) fn violation(
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),
     };
-    let (place, field) =
-        place::of_violation(manifest, source, &violation.message, &violation.details);
+    let said = (violation.message.as_str(), &violation.details);
+    let (place, field) = place::of_violation(manifest, source, said, read);
     let finding = Finding::new(rule, level, violation.message.as_str()).at(place).about(subject);
     report.findings.push(Finding { action: violation.action.to_string(), field, ..finding });
 }

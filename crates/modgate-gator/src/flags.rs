@@ -34,6 +34,32 @@ pub struct ReportArgs {
     /// Print violations and errors only: no warnings about policies, no notes, no summary.
     #[arg(short, long)]
     pub quiet: bool,
+    /// Where reports send readers for help.
+    #[command(flatten)]
+    pub help_base: HelpBase,
+}
+
+/// Where reports send readers for help.
+#[derive(Debug, Clone, Default, Args)]
+pub struct HelpBase {
+    /// Start of the addresses of pages about codes of warnings, which SARIF and JSON then contain: the
+    /// code is appended, as in `https://docs.example.com/warnings.html#`.
+    #[arg(long, value_name = "URL", value_parser = address)]
+    help_base: Option<String>,
+}
+
+impl HelpBase {
+    /// Gives the rules of a report their addresses.
+    pub fn show_in(&self, report: &mut Report) {
+        self.help_base.as_deref().unwrap_or_default().clone_into(&mut report.help_base);
+    }
+}
+
+fn address(text: &str) -> Result<String, String> {
+    match modgate_report::is_address(text) {
+        true => Ok(text.to_owned()),
+        false => Err("it is an address that starts with https:// or http://".to_owned()),
+    }
 }
 
 fn count(text: &str) -> Result<usize, String> {

@@ -9,7 +9,9 @@ use modgate_api::meta::ObjectExt as _;
 use modgate_value::{Str, Value};
 
 use self::needs::{Needs, needs_of};
-use crate::{Failure, Io, args::SyncTestArgs, policies::is_template, read, read::input};
+use crate::{
+    Failure, Io, args::SyncTestArgs, finding, policies::is_template, read, read::input,
+};
 
 /// Kinds, by group, version and kind.
 type Kinds = BTreeSet<GroupVersionKind>;
@@ -31,7 +33,10 @@ struct Input {
 pub(crate) fn run(args: &SyncTestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
     let resources = match is_gator {
         true => read::sources_or_failure(&args.filenames, &args.images, io)?,
-        false => input::checked(&args.filenames, &args.images, &args.checks, io)?,
+        false => {
+            let report = &mut finding::report();
+            input::checked(&args.filenames, &args.images, &args.checks, report, io)?
+        }
     };
     let mut input = Input::default();
     for resource in &resources {

@@ -82,6 +82,7 @@ pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8
 fn as_modgate(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
     let outputs = finding::outputs(&args.output, &OWN)?;
     let mut report = finding::report();
+    args.report.help_base.show_in(&mut report);
     match reported(args, &outputs, &mut report, io) {
         Ok(()) => {
             if let Some(excess) = args.report.excess(&report) {
@@ -121,7 +122,8 @@ fn reported(
     notes.for_each(|note| io.note(&printable(&note)));
     for result in &tested.results {
         if let Some((manifest, source)) = input.origin(result.index) {
-            finding::violation(report, &result.outcome.violation, manifest, source);
+            let Outcome { violation, field, .. } = &result.outcome;
+            finding::violation(report, violation, (manifest, source), field.as_deref());
         }
     }
     if args.deny_only {
@@ -155,7 +157,7 @@ fn evaluate<'o>(
     let session = || Session::new(args.trace, args.stats);
     let reviewed = parallel(objects.len(), session, |index, session| {
         let object = objects.get(index).copied().unwrap_or(&Value::Null);
-        let (mut reviewed, text) = review(object, &policies, &expander, session)?;
+        let (mut reviewed, text) = review(object, &policies, &expander, session, !is_gator)?;
         if let Some(own) = &admission_policies {
             reviewed.outcomes.extend(own.review(object, expander.namespace_of(object))?);
         }
@@ -301,6 +303,7 @@ fn review(
     policies: &Policies,
     expander: &Expander,
     session: &mut Session,
+    locates: bool,
 ) -> Result<(Reviewed, String), String> {
     let review = Review::of_existing(with_default_action(object));
     let namespace = expander.namespace_of(object);
@@ -309,12 +312,18 @@ fn review(
         false => review,
     };
     let (snapshot, inventory) = (&expander.snapshot, &policies.inventory);
-    let reviewed = session.decide(snapshot, inventory, review, namespace, Stages::TEST);
+    let reviewed = session.decide(snapshot, inventory, review.clone(), namespace, Stages::TEST);
     let name = object.name();
-    let reviewed = reviewed
+    let mut reviewed = reviewed
         .of_object(object)
         .map_err(|error| format!("expanding resource {name}: {error}"))?;
-    Ok((reviewed, session.outside.take_printed()))
+    let printed = session.outside.take_printed();
+    if locates && !reviewed.outcomes.is_empty() {
+        session.locate(snapshot, inventory, (review, namespace), &mut reviewed.outcomes);
+        // What policies print is printed once.
+        let _ = session.outside.take_printed();
+    }
+    Ok((reviewed, printed))
 }
 
 /// A constraint that is itself an object under review has the action that it has in a cluster

@@ -26,7 +26,11 @@ pub use self::{
     suite::{Assertion, Case, Suite, Test},
 };
 
-use std::{path::Path, thread, time::Duration};
+use std::{
+    path::{Component, Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 use modgate_engine::Code;
 use modgate_policies::paths::{self, Exclude};
@@ -83,6 +87,7 @@ fn once(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failur
         return Err(Failure::error("`-o lcov` needs `--coverage`"));
     }
     let mut report = finding::report();
+    args.help_base.show_in(&mut report);
     match verified(args, &outputs, false, &mut report, io) {
         Err(failure) if !failure.is_result => {
             let nothing = |format: &str, report: &Report| {
@@ -240,18 +245,33 @@ fn listed(
     Ok((suites, folders))
 }
 
-/// The paths of the arguments. Patterns stand for the suites that match them, unless gator is called.
+/// The paths of the arguments. Patterns stand for the suites that match them, and in front of `/...` for the folders, unless
+/// gator is called.
 fn expanded(args: &VerifyArgs, is_gator: bool, exclude: &Exclude) -> Result<Vec<String>, Failure> {
     let mut found = Vec::new();
     for path in &args.paths {
-        let is_recursive = path.ends_with("/...");
-        if is_gator || is_recursive || !path.contains(['*', '?', '[']) {
+        if is_gator || !path.contains(['*', '?', '[']) {
             found.push(path.clone());
             continue;
         }
-        let files = paths::expanded(&[path.into()], exclude);
+        let below = path.strip_suffix("/...");
+        let pattern = below.map_or_else(|| path.clone(), |folder| format!("{folder}/**"));
+        let files = paths::expanded(&[pattern.into()], exclude);
         let files = files.map_err(|error| Failure::error(error.to_string()))?;
-        found.extend(files.iter().map(|file| file.to_string_lossy().into_owned()));
+        let is_step = |it: &Component<'_>| *it != Component::CurDir && it.as_os_str() != "**";
+        let depth = below.map(|folder| Path::new(folder).components().filter(is_step).count());
+        for file in &files {
+            let path = match depth {
+                Some(depth) => {
+                    let folder: PathBuf = file.components().take(depth).collect();
+                    format!("{}/...", folder.display())
+                }
+                None => file.to_string_lossy().into_owned(),
+            };
+            if !found.contains(&path) {
+                found.push(path);
+            }
+        }
     }
     Ok(found)
 }

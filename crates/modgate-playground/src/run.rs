@@ -6,7 +6,7 @@ use std::{
 };
 
 use modgate_engine::{
-    Change, Decision, EngineConfig, Evaluation, OnError, Plan, Snapshot, Stages, Trace, Update,
+    Change, Decision, EngineConfig, Evaluation, Faults, OnError, Plan, Snapshot, Stages, Trace, Update,
     api::meta::Operation,
     constraint::{Arena, Inventory},
     lint::Definitions,
@@ -324,6 +324,8 @@ impl Run {
             let mut evaluation = Evaluation::new(&host, inventory, &mut arena);
             let decision =
                 snapshot.decide(&subject.review, Stages::ALL, &mut evaluation, &mut trace);
+            let mut evaluation = Evaluation::new(&host, inventory, &mut arena);
+            let faults = findings::faults(snapshot, &subject, &decision, &mut evaluation);
             let note = notes::about_defaults(snapshot, &host, inventory, &subject, &decision);
             self.answer.notes.extend(note);
             results.push(decision::result(&subject, &decision, snapshot));
@@ -337,7 +339,12 @@ impl Run {
             }
             // Places are those in the text that the user wrote.
             let subject = subject::Subject { manifest: written, source: text, ..subject };
-            self.answer.subjects.push(shown_subject(&subject, &decision, snapshot, &mut report));
+            self.answer.subjects.push(shown_subject(
+                &subject,
+                &decision,
+                (snapshot, &faults),
+                &mut report,
+            ));
         }
         let results: Value = results.into_iter().chain(about_policies(&report)).collect();
         self.answer.review = document(&results);
@@ -363,11 +370,11 @@ struct Reviewed {
 fn shown_subject(
     subject: &subject::Subject,
     decision: &Decision,
-    snapshot: &Snapshot,
+    known: (&Snapshot, &Faults),
     report: &mut Report,
 ) -> Subject {
     let before = report.findings.len();
-    findings::decision(report, subject, decision, snapshot);
+    findings::decision(report, subject, decision, known);
     let found = report.findings.iter().skip(before);
     let marks = found.map(|finding| policy_mark(finding, report)).collect();
     let (before, after) = decision::texts(subject, decision);

@@ -22,6 +22,7 @@
 //! containers carry their depth and the number of nodes a walk would meet; [`Heap`] refuses to
 //! build beyond [`MAX_DEPTH`] levels or [`MAX_NODES`] nodes.
 
+mod address;
 mod compare;
 mod ground;
 mod heap;

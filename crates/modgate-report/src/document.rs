@@ -15,7 +15,7 @@ fn document(report: &Report) -> Value {
     [
         ("version", Value::from(report.version.as_str())),
         ("complete", report.complete.into()),
-        ("rules", report.rules.iter().map(rule).collect()),
+        ("rules", report.rules.iter().map(|it| rule(report, it)).collect()),
         ("findings", findings.map(|((it, rule), id)| finding(report, it, rule, id)).collect()),
     ]
     .into_iter()
@@ -61,14 +61,14 @@ fn texts(pairs: &[(&'static str, &str)]) -> Vec<(&'static str, Value)> {
     known.map(|(key, text)| (*key, Value::from(*text))).collect()
 }
 
-fn rule(rule: &Rule) -> Value {
-    let Rule { id, kind, title, description, help_uri, level, owner, remediation } = rule;
+fn rule(report: &Report, rule: &Rule) -> Value {
+    let Rule { id, kind, title, description, level, owner, remediation, .. } = rule;
     let members = texts(&[
         ("id", id),
         ("kind", kind.as_str()),
         ("title", title),
         ("description", description),
-        ("helpUri", help_uri),
+        ("helpUri", &report.help_uri(rule)),
         ("level", level.as_str()),
         ("owner", owner),
         ("remediation", remediation),

@@ -65,6 +65,9 @@ impl RuleKind {
     }
 }
 
+/// The rules of findings without a code.
+const PLAIN: [&str; 2] = ["error", "warning"];
+
 /// The rule that a finding violates. Empty texts are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
@@ -252,6 +255,8 @@ pub struct Report {
     pub fails_from: Level,
     /// Whether the command could read and evaluate everything. If not, more may be wrong.
     pub complete: bool,
+    /// The start of the addresses of pages about codes, to which the code is appended; may be empty.
+    pub help_base: String,
 }
 
 impl Report {
@@ -264,6 +269,16 @@ impl Report {
             passed: Vec::new(),
             fails_from: Level::Error,
             complete: true,
+            help_base: String::new(),
+        }
+    }
+
+    /// The address of a page about a rule; empty if none is known.
+    pub(crate) fn help_uri(&self, rule: &Rule) -> String {
+        let is_code = rule.kind == RuleKind::Code && !PLAIN.contains(&rule.id.as_str());
+        match rule.help_uri.as_str() {
+            "" if is_code && !self.help_base.is_empty() => format!("{}{}", self.help_base, rule.id),
+            known => known.to_owned(),
         }
     }
 
@@ -281,7 +296,8 @@ impl Report {
     /// Adds a finding about a policy or a file. One without a code has the rule `error`.
     pub fn diagnostic(&mut self, diagnostic: &Diagnostic) {
         let level = diagnostic.severity.into();
-        let id = diagnostic.code.unwrap_or(if level == Level::Error { "error" } else { "warning" });
+        let [error, warning] = PLAIN;
+        let id = diagnostic.code.unwrap_or(if level == Level::Error { error } else { warning });
         let rule = self.rule(Rule { level, ..Rule::new(id, RuleKind::Code) });
         let mut finding = Finding::new(rule, level, diagnostic.message.as_str());
         finding.remediation = diagnostic.help.clone().unwrap_or_default();

@@ -14,7 +14,7 @@ pub(crate) fn write(report: &Report) -> String {
         ("name", "modgate".into()),
         ("version", report.version.as_str().into()),
         ("semanticVersion", report.version.as_str().into()),
-        ("rules", report.rules.iter().map(rule).collect()),
+        ("rules", report.rules.iter().map(|it| rule(report, it)).collect()),
     ]);
     let invocation = object([("executionSuccessful", report.complete.into())]);
     let run = object([
@@ -38,7 +38,7 @@ fn text(text: &str) -> Value {
     object([("text", text.into())])
 }
 
-fn rule(rule: &Rule) -> Value {
+fn rule(report: &Report, rule: &Rule) -> Value {
     let mut members = vec![
         ("id", Value::from(rule.id.as_str())),
         ("shortDescription", text(rule.name())),
@@ -58,8 +58,9 @@ fn rule(rule: &Rule) -> Value {
     if !help.is_empty() {
         members.push(("help", text(&help.join("\n\n"))));
     }
-    if is_address(&rule.help_uri) {
-        members.push(("helpUri", rule.help_uri.as_str().into()));
+    let help_uri = report.help_uri(rule);
+    if is_address(&help_uri) {
+        members.push(("helpUri", help_uri.into()));
     }
     let mut properties = vec![("tags", Value::from(vec![Value::from(rule.kind.as_str())]))];
     if !rule.owner.is_empty() {
@@ -69,8 +70,8 @@ fn rule(rule: &Rule) -> Value {
     members.into_iter().collect()
 }
 
-/// The schema wants addresses, and annotations may hold anything.
-fn is_address(text: &str) -> bool {
+/// Whether a text is an address as SARIF's schema wants one: annotations and flags may hold anything.
+pub fn is_address(text: &str) -> bool {
     let known = text.starts_with("https://") || text.starts_with("http://");
     known && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
 }

@@ -1,7 +1,12 @@
 //! Findings about objects and policies, for reports.
 
+use std::collections::BTreeSet;
+
 use modgate_engine::{
-    Code, Decision, PolicySource, Snapshot, admissionpolicy::ValidationAction, constraint,
+    Code, Decision, Evaluation, Faults, PolicyId, PolicySource, Snapshot,
+    admissionpolicy::{PolicyKind, ValidationAction},
+    api::modrule,
+    constraint,
     guidance::Guidance,
 };
 use modgate_report::{Finding, Level, Object, Passed, Report, Rule};
@@ -81,18 +86,60 @@ pub fn template<'s>(snapshot: &'s Snapshot, kind: &str) -> Option<&'s PolicySour
     snapshot.constraints().template_source(&kind.to_ascii_lowercase())
 }
 
-/// Adds what a decision found about an object.
-pub fn decision(report: &mut Report, subject: &Subject, decision: &Decision, snapshot: &Snapshot) {
+/// The id of a ModRule, from `namespace/name`.
+fn modrule_id(label: &str) -> PolicyId {
+    let (namespace, name) = label.split_once('/').unwrap_or(("", label));
+    PolicyId {
+        group: modrule::GROUP.into(),
+        kind: modrule::KIND.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+    }
+}
+
+/// The fields that the policies of a decision read last before they objected. Only those policies are
+/// evaluated again.
+pub fn faults(
+    snapshot: &Snapshot,
+    subject: &Subject,
+    decision: &Decision,
+    evaluation: &mut Evaluation<'_>,
+) -> Faults {
+    let own = decision.violations.iter().filter(|it| it.resultant.is_none());
+    let constraints = own.map(|it| PolicyId::of_constraint(&it.kind, &it.constraint));
+    let rules = decision.rejections.iter().map(|it| modrule_id(&it.rule));
+    let denials = decision.denials.iter().map(|it| (it.kind, &it.policy));
+    let remarks = decision.remarks.iter().map(|(_, it)| (it.kind, &it.policy));
+    let policies = denials.chain(remarks).filter(|(kind, _)| *kind == PolicyKind::Validating);
+    let policies = policies.map(|(kind, name)| kind.id(name));
+    let ids: BTreeSet<PolicyId> = constraints.chain(rules).chain(policies).collect();
+    if ids.is_empty() {
+        return Faults::default();
+    }
+    let review = subject.review.clone().with_object(decision.object.clone());
+    snapshot.faults(&review, &ids, evaluation)
+}
+
+/// Adds what a decision found about an object; `faults` has the fields that policies read.
+pub fn decision(
+    report: &mut Report,
+    subject: &Subject,
+    decision: &Decision,
+    (snapshot, faults): (&Snapshot, &Faults),
+) {
     let before = report.findings.len();
     let object = object_of(subject);
     let add = |report: &mut Report,
                rule: Rule,
                level,
                action: &str,
-               (message, details): (&str, &Value)| {
+               said: (&str, &Value),
+               id: Option<PolicyId>| {
         let rule = report.rule(rule);
+        let (message, _) = said;
+        let read = id.as_ref().and_then(|id| faults.field(id, message));
         let (place, field) =
-            place::of_violation(&subject.manifest, &subject.source, message, details);
+            place::of_violation(&subject.manifest, &subject.source, said, read);
         let finding = Finding::new(rule, level, message).at(place).about(object.clone());
         report.findings.push(Finding { action: action.to_owned(), field, ..finding });
     };
@@ -101,7 +148,8 @@ pub fn decision(report: &mut Report, subject: &Subject, decision: &Decision, sna
         let id = rule_id(&violation.kind, "", &violation.constraint);
         let rule = rule(id, &violation.annotations, template(snapshot, &violation.kind));
         let said = (violation.message.as_str(), &violation.details);
-        add(report, rule, level(violation), &violation.action, said);
+        let id = PolicyId::of_constraint(&violation.kind, &violation.constraint);
+        add(report, rule, level(violation), &violation.action, said, Some(id));
     }
     for rejection in &decision.rejections {
         let Guidance { owner, remediation, docs_url } = &rejection.guidance;
@@ -112,11 +160,13 @@ pub fn decision(report: &mut Report, subject: &Subject, decision: &Decision, sna
             ..Rule::policy(format!("ModRule/{}", rejection.rule))
         };
         let message = rejection.message.as_deref().unwrap_or("rejected, without a message");
-        add(report, rule, Level::Error, "reject", (message, none));
+        let id = modrule_id(&rejection.rule);
+        add(report, rule, Level::Error, "reject", (message, none), Some(id));
     }
     for denial in &decision.denials {
         let rule = Rule::policy(rule_id(denial.kind.as_str(), "", &denial.policy));
-        add(report, rule, Level::Error, "deny", (&denial.message, none));
+        let id = denial.kind.id(&denial.policy);
+        add(report, rule, Level::Error, "deny", (&denial.message, none), Some(id));
     }
     for (action, remark) in &decision.remarks {
         let rule = Rule::policy(rule_id(remark.kind.as_str(), "", &remark.policy));
@@ -124,16 +174,17 @@ pub fn decision(report: &mut Report, subject: &Subject, decision: &Decision, sna
             ValidationAction::Warn => (Level::Warning, "warn"),
             _ => (Level::Note, AUDIT),
         };
-        add(report, rule, level, action, (&remark.message, none));
+        let id = remark.kind.id(&remark.policy);
+        add(report, rule, level, action, (&remark.message, none), Some(id));
     }
     for failure in decision.failures.iter().filter(|failure| !failure.rule.is_empty()) {
         let rule = Rule::policy(format!("ModRule/{}", failure.rule));
         let message = format!("{}: {}", failure.kind.log_message(), failure.message);
-        add(report, rule, Level::Warning, "failed", (&message, none));
+        add(report, rule, Level::Warning, "failed", (&message, none), None);
     }
     if !decision.allowed && report.findings.len() == before {
         let rule = Rule::policy("modgate/undecided");
-        add(report, rule, Level::Error, "deny", (&decision.reason, none));
+        add(report, rule, Level::Error, "deny", (&decision.reason, none), None);
     }
     if report.findings.len() == before {
         let rule = report.rule(Rule::policy("modgate/objects"));

@@ -33,17 +33,17 @@ pub fn of_object(manifest: &Manifest, source: &Source) -> Place {
     }
 }
 
-/// The place of the field that a violation names, and its path, such as
-/// `spec.replicas`. If neither message nor details name a field that the object has, the place is
+/// The place of the field that a violation names, else of the one that its policy `read`, a pointer, and its
+/// path, such as `spec.replicas`. If neither is a field that the object has, the place is
 /// that of the object's name and the path is empty.
 pub fn of_violation(
     manifest: &Manifest,
     source: &Source,
-    message: &str,
-    details: &Value,
+    (message, details): (&str, &Value),
+    read: Option<&str>,
 ) -> (Place, String) {
     let place = of_object(manifest, source);
-    let Some(pointer) = field(&manifest.object, message, details) else {
+    let Some(pointer) = field(&manifest.object, message, details, read) else {
         let named = manifest.positions.key("/metadata/name").filter(|_| place.line > 0);
         return match named {
             Some(position) => (of_line(&place.file, source, position), String::new()),
@@ -74,8 +74,8 @@ fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// The pointer (RFC 6901) of the field that a message or its details name.
-fn field(object: &Value, message: &str, details: &Value) -> Option<String> {
+/// The pointer (RFC 6901) of the field that a message or its details name, else of the one that the policy read.
+fn field(object: &Value, message: &str, details: &Value, read: Option<&str>) -> Option<String> {
     let mut texts = Vec::new();
     strings(details, &mut texts);
     let of_details = || texts.iter().find_map(|text| resolve(object, text));
@@ -86,8 +86,28 @@ fn field(object: &Value, message: &str, details: &Value) -> Option<String> {
     of_details()
         .or_else(of_message)
         .or_else(mentioned)
-        .or_else(named)
+        .or_else(|| within(named(), read.and_then(|read| existing(object, read))))
         .or_else(|| of_metadata(object, message))
+        .or_else(|| read.and_then(|read| existing(object, read)))
+}
+
+/// The field that was read, if it belongs to the container or volume that the message names; that itself if not. A label or
+/// annotation is better known to the message.
+fn within(named: Option<String>, read: Option<String>) -> Option<String> {
+    match (named, read) {
+        (Some(named), Some(read)) if read.starts_with(&format!("{named}/")) => Some(read),
+        (Some(named), _) => Some(named),
+        (None, read) => read.filter(|read| !read.starts_with("/metadata")),
+    }
+}
+
+/// The field at a pointer, or the innermost one around it that the object has: policies see objects that mutators have changed.
+fn existing(object: &Value, pointer: &str) -> Option<String> {
+    let mut pointer = pointer;
+    while object.pointer(pointer).is_none() {
+        (pointer, _) = pointer.rsplit_once('/')?;
+    }
+    (!pointer.is_empty()).then(|| pointer.to_owned())
 }
 
 /// The one member below `within` whose name or value the message has as a word: `hostNetwork`, `nginx:latest`, 8080. Names
@@ -364,10 +384,40 @@ spec:
             ("log must not", none, "4:3-4:12 "),
         ] {
             let details = Value::from_json(details.as_bytes()).expect("JSON");
-            let (place, field) = of_violation(manifest, &source, message, &details);
+            let (place, field) = of_violation(manifest, &source, (message, &details), None);
             let Place { line, column, end_line, end_column, .. } = place;
             let found = format!("{line}:{column}-{end_line}:{end_column} {field}");
             assert_eq!(found, expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn fields_that_policies_read() {
+        let source = Source::new("web.yaml", DEPLOYMENT);
+        let (manifests, _) = manifest::parse(&source);
+        let manifest = manifests.first().expect("an object");
+        for (message, read, expected) in [
+            ("too few", "/spec/replicas", "spec.replicas"),
+            ("spec.template is wrong", "/spec/replicas", "spec.template"),
+            (
+                "container <log> is wrong",
+                "/spec/template/spec/containers/1/image",
+                "spec.template.spec.containers[1].image",
+            ),
+            (
+                "container <log> is wrong",
+                "/spec/template/spec/containers/0/image",
+                "spec.template.spec.containers[1]",
+            ),
+            ("labels are missing", "/metadata", "metadata.labels"),
+            ("labels of Pods are missing", "/spec/template", "spec.template"),
+            ("something is missing", "/metadata/annotations", "metadata"),
+            ("too bad", "/spec/template/spec/securityContext/runAsUser", "spec.template.spec"),
+            ("too bad", "/nothing", ""),
+        ] {
+            let said = (message, &Value::Null);
+            let (_, field) = of_violation(manifest, &source, said, Some(read));
+            assert_eq!(field, expected, "{message}: {read}");
         }
     }
 
@@ -393,7 +443,8 @@ spec:
                 "all.yaml:24:1"
             ]
         );
-        let (place, field) = of_violation(&manifests[0], &source, "metadata.name", &Value::Null);
+        let said = ("metadata.name", &Value::Null);
+        let (place, field) = of_violation(&manifests[0], &source, said, None);
         assert_eq!((place.line, field.as_str()), (0, ""), "the object has no metadata");
     }
 }

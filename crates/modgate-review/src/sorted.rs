@@ -11,6 +11,7 @@ use modgate_engine::{
 use modgate_value::{
     Str, Value,
     diag::{Diagnostic, Severity, Source},
+    yaml,
 };
 
 use crate::{
@@ -140,6 +141,10 @@ pub fn told_once(findings: &mut Vec<Diagnostic>) {
             && [templates::KIND, templates::GROUP].iter().any(|name| help.contains(name))
     };
     let waits = |finding: &Diagnostic| finding.help.as_deref() == Some(lint::WAITS_FOR_TEMPLATE);
+    if findings.iter().any(waits) {
+        let unread = unread_templates(findings);
+        findings.retain(|it| !(waits(it) && unread.iter().any(|text| is_template_of(text, it))));
+    }
     if !findings.iter().any(is_template) || !findings.iter().any(waits) {
         return;
     }
@@ -147,6 +152,24 @@ pub fn told_once(findings: &mut Vec<Diagnostic>) {
     findings.iter_mut().filter(|finding| is_template(finding)).for_each(|finding| {
         finding.severity = Severity::Error;
     });
+}
+
+/// The texts with templates that are no YAML, in small letters.
+fn unread_templates(findings: &[Diagnostic]) -> Vec<String> {
+    let errors = findings.iter().filter(|it| it.severity == Severity::Error && it.code.is_none());
+    let texts: BTreeMap<&str, &str> =
+        errors.filter_map(|it| it.source.as_ref()).map(|it| (&*it.name, &*it.text)).collect();
+    let unread = texts.into_values().filter(|text| {
+        text.contains(templates::KIND) && yaml::manifest(text).any(|document| document.is_err())
+    });
+    unread.map(str::to_lowercase).collect()
+}
+
+/// Whether a text names the template that a constraint waits for, as a word.
+fn is_template_of(text: &str, waiting: &Diagnostic) -> bool {
+    let Some((_, rest)) = waiting.message.rsplit_once("template \"") else { return false };
+    let name = rest.split('"').next().unwrap_or_default();
+    !name.is_empty() && text.split(|it: char| !(it.is_alphanumeric() || it == '-')).any(|word| word == name)
 }
 
 /// Who manages which field of an object is of no use to a policy, and often most of its size.

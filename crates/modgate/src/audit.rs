@@ -6,7 +6,7 @@ mod contexts;
 mod report;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::Write,
     sync::{
         Arc, Mutex, PoisonError,
@@ -19,7 +19,7 @@ use modgate_audit::{
     AuditOptions, Item, ObjectRef, Options, Policies, Report, Sink, Source, Violation, audit,
 };
 use modgate_engine::{
-    Review, Snapshot,
+    Evaluation, Faults, PolicyId, Review, Snapshot,
     api::{
         admission::AdmissionReview,
         meta::{GroupVersionKind, Operation},
@@ -65,6 +65,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     let read = inputs::read_policies(&args.policies, &paths, config, definitions, terminal)?;
     let Some((store, policy_set)) = read else {
         let mut report = modgate_review::findings::report(&terminal.heard());
+        args.report.help_base.show_in(&mut report);
         report.complete = false;
         documents(&mut outputs, &Found::nothing(), args, &report)?;
         outputs.report(&report)?;
@@ -83,7 +84,8 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
         terminal.error(&format!("{}{place}: {}", report::title(&error.subject), error.message));
     }
     let heard = terminal.heard();
-    let report = report::report(&found, args.limit, &heard, &snapshot);
+    let mut report = report::report(&found, args.limit, &heard, &snapshot);
+    args.report.help_base.show_in(&mut report);
     let has_objects = !(found.incomplete && found.report.counts.objects == 0);
     for sink in outputs.iter_mut().filter(|_| has_objects) {
         let plain = sink.terminal.again();
@@ -155,6 +157,8 @@ pub(crate) struct Found {
     pub(crate) violations: Vec<Violation>,
     /// The documents of the objects, by [`modgate_audit::place`]; empty for those of a cluster.
     pub(crate) documents: BTreeMap<String, (Manifest, text::Source)>,
+    /// The fields that policies read of them, by the same.
+    faults: BTreeMap<String, Faults>,
     /// Whether something could not even be read.
     pub(crate) incomplete: bool,
     /// The objects with violations, in an order of their own; only kept for a page.
@@ -174,6 +178,7 @@ impl Found {
             report: no_report(),
             violations: Vec::new(),
             documents: BTreeMap::new(),
+            faults: BTreeMap::new(),
             incomplete: true,
             objects: Vec::new(),
             unkept: 0,
@@ -247,7 +252,32 @@ fn of_files(
     };
     let found = audit_objects(args, &policy_set, &mut source);
     progress.clear();
-    Ok(Found { incomplete, documents, ..found })
+    let faults = faults(args, &found, &documents);
+    Ok(Found { incomplete, documents, faults, ..found })
+}
+
+/// The fields that policies read last before they objected to an object.
+fn faults(
+    args: &AuditCommandArgs,
+    found: &Found,
+    documents: &BTreeMap<String, (Manifest, text::Source)>,
+) -> BTreeMap<String, Faults> {
+    let mut ids: BTreeMap<String, BTreeSet<PolicyId>> = BTreeMap::new();
+    for violation in &found.violations {
+        let subject = &violation.subject;
+        let place = modgate_audit::place(&subject.origin, subject.position);
+        ids.entry(place).or_default().insert(findings::policy_id(violation));
+    }
+    let PolicySet { snapshot, objects, inventory } = &found.policy_set;
+    let mut arena = Arena::new();
+    let of_object = ids.into_iter().filter_map(|(place, ids)| {
+        let (manifest, _) = documents.get(&place)?;
+        let object = manifest.object.clone();
+        let review = Review::of_object(object, Operation::Create, &args.namespace);
+        let mut evaluation = Evaluation::new(objects, inventory, &mut arena);
+        Some((place, snapshot.faults(&review, &ids, &mut evaluation)))
+    });
+    of_object.collect()
 }
 
 /// Audits every object of a source.
@@ -291,6 +321,7 @@ fn audit_objects(
         report,
         violations,
         documents: BTreeMap::new(),
+        faults: BTreeMap::new(),
         incomplete: false,
         objects,
         unkept,

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Parser, ValueEnum};
 use modgate_gator::verify;
 use modgate_policies::{manifest, paths};
+use modgate_report::is_address;
 use modgate_value::{
     Value,
     diag::{Diagnostic, Severity, Source, Span},
@@ -43,6 +44,7 @@ its folder. Every member is optional, but objects or suites are needed:
   outputs: [text, sarif=modgate.sarif]
   failOn: warn                    # deny, warn, dryrun or none
   maxWarnings: 0
+  helpBase: 'https://docs.example.com/warnings.html#'
   strict: true
   suites: [policies/...]          # as the paths of verify
   suiteOutputs: [text, junit=verify.xml]
@@ -98,7 +100,7 @@ enum Kind {
     Switch,
 }
 
-const MEMBERS: [(&str, Kind); 13] = [
+const MEMBERS: [(&str, Kind); 14] = [
     ("policies", Kind::Texts),
     ("references", Kind::Texts),
     ("objects", Kind::Texts),
@@ -108,6 +110,7 @@ const MEMBERS: [(&str, Kind); 13] = [
     ("outputs", Kind::Texts),
     ("failOn", Kind::Text),
     ("maxWarnings", Kind::Count),
+    ("helpBase", Kind::Text),
     ("strict", Kind::Switch),
     ("suites", Kind::Texts),
     ("suiteOutputs", Kind::Texts),
@@ -262,6 +265,7 @@ impl Config {
             ("outputs", "--output"),
             ("failOn", "--fail-on"),
             ("maxWarnings", "--max-warnings"),
+            ("helpBase", "--help-base"),
         ] {
             line.extend(self.get(name).iter().map(|text| format!("{flag}={text}")));
         }
@@ -284,6 +288,7 @@ impl Config {
         }
         let mut line = vec!["modgate".to_owned(), "verify".to_owned()];
         line.extend(self.get("suiteOutputs").iter().map(|text| format!("--output={text}")));
+        line.extend(self.get("helpBase").iter().map(|text| format!("--help-base={text}")));
         for (name, flag) in [("strict", "--strict"), ("requireTests", "--require-tests")] {
             if !self.get(name).is_empty() {
                 line.push(flag.to_owned());
@@ -313,6 +318,9 @@ fn wrong_value(name: &str, text: &str, folder: &Path) -> Option<(String, Option<
             unknown(format, &known)
         }
         "namespace" => namespace(text).err().map(|reason| (reason, None)),
+        "helpBase" if !is_address(text) => {
+            Some((format!("`{text}` is no address"), Some("start it with https://".to_owned())))
+        }
         "policies" | "references" | "objects" | "kustomize" | "suites" => {
             let path = text.strip_suffix("/...").unwrap_or(text);
             let is_plain = path != "-" && !path.contains(['*', '?', '[']) && !path.contains("://");

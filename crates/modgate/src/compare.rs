@@ -20,10 +20,17 @@ use modgate_prove::{
     compare::{Comparison, Item, compare},
     difference::Class,
 };
+use modgate_report::Format;
 use modgate_value::yaml;
 
 use self::{requests::Requests, source::Checkout};
-use crate::{args::EngineArgs, exit::Exit, inputs, outputs::print_json, terminal::Terminal};
+use crate::{
+    args::EngineArgs,
+    exit::{Exit, is_closed},
+    inputs,
+    outputs::{print_findings, print_json},
+    terminal::Terminal,
+};
 
 /// Requests handed to a thread at once.
 const BATCH: usize = 32;
@@ -131,8 +138,29 @@ Exit codes:
   1  at least one difference is
   2  arguments, files, policies or requests are not valid";
 
-/// Runs the verb.
+/// Runs the verb. Where there is no result, machines get the errors in place of one.
 pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
+    let terminal = &terminal.recording(false);
+    let done = match compared(args, terminal) {
+        Err(error) if !is_closed(&error) => {
+            terminal.error(&format!("{error:#}"));
+            None
+        }
+        done => done?,
+    };
+    let Some(exit) = done else {
+        match args.output {
+            CompareOutput::Json => print_findings(terminal, Format::Json)?,
+            CompareOutput::Yaml => print_findings(terminal, Format::Yaml)?,
+            _ => {}
+        }
+        return Ok(Exit::BadInput);
+    };
+    Ok(exit)
+}
+
+/// Compares and prints the result; `None` where there is none.
+fn compared(args: &CompareArgs, terminal: &Terminal) -> Result<Option<Exit>> {
     let all = args.requests.iter().chain(&args.objects).chain([&args.old, &args.new]);
     let from_stdin = all.filter(|path| manifest::is_stdin(path)).count();
     ensure!(
@@ -144,7 +172,7 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
     let mut policy_sets = Vec::new();
     for (checkout, given) in checkouts.iter().zip([&args.old, &args.new]) {
         let Some(policy_set) = read_policies(checkout, given, args, terminal)? else {
-            return Ok(Exit::BadInput);
+            return Ok(None);
         };
         policy_sets.push(policy_set);
     }
@@ -157,11 +185,11 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
             policy_set.objects.references_mut().take(namespace);
         });
     }
-    let [old, new] = policy_sets.as_slice() else { return Ok(Exit::BadInput) };
+    let [old, new] = policy_sets.as_slice() else { return Ok(None) };
     let comparison = decide(old, new, &mut requests);
     if comparison.requests == 0 {
         terminal.error("there is no request to compare the policies with");
-        return Ok(Exit::BadInput);
+        return Ok(None);
     }
     let report = report::Report { args, comparison: &comparison, requests: &requests };
     let mut out = io::stdout().lock();
@@ -173,11 +201,11 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
         CompareOutput::Html => out.write_all(report.page().html().as_bytes())?,
     }
     out.flush()?;
-    Ok(match args.fail_on.iter().any(|class| class.is_in(&comparison)) {
+    Ok(Some(match args.fail_on.iter().any(|class| class.is_in(&comparison)) {
         _ if requests.incomplete => Exit::BadInput,
         true => Exit::Denied,
         false => Exit::Success,
-    })
+    }))
 }
 
 fn decide(old: &PolicySet, new: &PolicySet, requests: &mut Requests<'_>) -> Comparison {

@@ -3,9 +3,11 @@
 use std::io::Write;
 
 use anyhow::Result;
-use modgate_engine::{Decision, Evaluation, Observer, Review, Snapshot, Stages, constraint::Arena};
+use modgate_engine::{
+    Decision, Evaluation, Faults, Observer, Review, Snapshot, Stages, constraint::Arena,
+};
 use modgate_policies::PolicySet;
-use modgate_review::{decision::skipped, notes, subject::Subject};
+use modgate_review::{decision::skipped, findings, notes, subject::Subject};
 
 use crate::terminal::{Terminal, Tone, printable};
 
@@ -19,6 +21,17 @@ pub(crate) fn decide<O: Observer>(
 ) -> Decision {
     let mut evaluation = Evaluation::new(&policy_set.objects, &policy_set.inventory, arena);
     policy_set.snapshot.decide(review, Stages::ALL, &mut evaluation, observer)
+}
+
+/// The fields that policies read last before they objected to an object.
+pub(crate) fn faults(
+    policy_set: &PolicySet,
+    subject: &Subject,
+    decision: &Decision,
+    arena: &mut Arena,
+) -> Faults {
+    let mut evaluation = Evaluation::new(&policy_set.objects, &policy_set.inventory, arena);
+    findings::faults(&policy_set.snapshot, subject, decision, &mut evaluation)
 }
 
 /// Notes where the cluster's own policies decide differently about the object with the API server's

@@ -1,6 +1,6 @@
 //! Exit codes.
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 /// The exit codes, the same for every verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,12 @@ impl From<Exit> for ExitCode {
             Exit::BadInput => 2,
         })
     }
+}
+
+/// Whether the reader of our output has closed it: `modgate review … | head`. That is no error.
+pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// For `--help`.

@@ -2,7 +2,7 @@
 
 use modgate_audit::{AUDIT, MUTATE, ObjectRef, PATCH, PolicyRef, SCOPED, Violation};
 use modgate_engine::{
-    Snapshot,
+    Faults, PolicyId, Snapshot,
     api::constraints::{self, EnforcementAction},
 };
 use modgate_policies::{manifest::Manifest, place};
@@ -49,12 +49,23 @@ pub(crate) fn audited_rule(report: &mut Report, policy: &PolicyRef, snapshot: &S
     report.rule(rule(id, &policy.annotations, template))
 }
 
+/// The id of the policy that a violation is of.
+pub(crate) fn policy_id(violation: &Violation) -> PolicyId {
+    let PolicyRef { kind, namespace, name, .. } = &*violation.policy;
+    PolicyId {
+        group: kind.group.clone(),
+        kind: kind.kind.clone(),
+        namespace: namespace.clone(),
+        name: name.clone(),
+    }
+}
+
 /// Adds what an audit found about an object.
 pub(crate) fn audited(
     report: &mut Report,
     violation: &Violation,
     origin: Option<&(Manifest, Source)>,
-    snapshot: &Snapshot,
+    (snapshot, faults): (&Snapshot, &Faults),
 ) {
     let rule = audited_rule(report, &violation.policy, snapshot);
     let level = match severity(violation) {
@@ -71,7 +82,9 @@ pub(crate) fn audited(
         name: name.to_string(),
     };
     let place = origin.map(|(manifest, source)| {
-        place::of_violation(manifest, source, &violation.message, &violation.details)
+        let id = policy_id(violation);
+        let said = (violation.message.as_str(), &violation.details);
+        place::of_violation(manifest, source, said, faults.field(&id, said.0))
     });
     let (place, field) = place.unzip();
     let finding = Finding::new(rule, level, violation.message.as_str()).about(object);

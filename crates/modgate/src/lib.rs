@@ -48,7 +48,7 @@ use modgate_value::Value;
 use crate::{
     args::TextOrJson,
     cli::{Args, CompletionTarget, Verb},
-    exit::Exit,
+    exit::{Exit, is_closed},
     terminal::Terminal,
 };
 
@@ -131,11 +131,7 @@ fn completion(target: CompletionTarget, folder: &Path) -> anyhow::Result<Exit> {
 }
 
 fn exit_of(error: &anyhow::Error, terminal: &Terminal) -> Exit {
-    // The reader of our output has closed it: `modgate review … | head`.
-    let closed = error
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
-    if closed {
+    if is_closed(error) {
         return Exit::Success;
     }
     terminal.error(&format!("{error:#}"));

@@ -50,6 +50,9 @@ pub(crate) struct MigrateArgs {
     /// precedence over them.
     #[arg(long, value_name = "FILE")]
     gatekeeper_values: Option<PathBuf>,
+    /// Treat warnings about policies as errors; docs/warnings.md lists them.
+    #[arg(long)]
+    strict: bool,
     /// Output format.
     #[arg(short, long, default_value = "text")]
     output: MigrateOutput,
@@ -94,7 +97,8 @@ Examples:
 
 Exit codes:
   0  everything is enforced as before, or with the listed differences
-  1  a policy or a flag is refused, or less would be enforced than before
+  1  a policy or a flag is refused, or less would be enforced than before; with --strict also if a
+     policy probably does not do what its author wants
   2  arguments, files or objects are not valid, or the cluster cannot be read";
 
 /// The comment above written values.
@@ -155,7 +159,8 @@ pub(crate) fn run(args: &MigrateArgs, terminal: &Terminal) -> Result<Exit> {
         }
     }
     out.flush()?;
-    Ok(match (incomplete, report.needs_attention()) {
+    let has_errors = report.needs_attention() || (args.strict && !report.warnings.is_empty());
+    Ok(match (incomplete, has_errors) {
         (true, _) => Exit::BadInput,
         (false, true) => Exit::Denied,
         (false, false) => Exit::Success,

@@ -23,7 +23,7 @@ use similar::{ChangeTag, TextDiff};
 use crate::{
     args::{ReviewArgs, ReviewOutput},
     constraints,
-    decision::{decide, headline, not_evaluated, note_defaults, reason},
+    decision::{decide, faults, headline, not_evaluated, note_defaults, reason},
     exit::Exit,
     findings,
     inputs::{self, Inputs},
@@ -38,6 +38,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     let mut outputs = Outputs::new(&args.output, terminal)?;
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
         let mut report = new_report(&terminal.heard());
+        args.report.help_base.show_in(&mut report);
         report.complete = false;
         list(&mut outputs, about_policies(&report))?;
         outputs.report(&report)?;
@@ -45,6 +46,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
         return Ok(Exit::BadInput);
     };
     let mut report = new_report(&terminal.heard());
+    args.report.help_base.show_in(&mut report);
     report.complete = !inputs.incomplete;
     let snapshot = &inputs.policy_set.snapshot;
     let mut results = Vec::new();
@@ -66,7 +68,8 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
         };
         counts.add(&decision);
         note_defaults(policies, subject, &decision, terminal);
-        report_decision(&mut report, subject, &decision, snapshot);
+        let faults = faults(policies, subject, &decision, &mut arena);
+        report_decision(&mut report, subject, &decision, (snapshot, &faults));
         let printed = outputs.on_stdout();
         if printed.is_some_and(|it| !matches!(it, ReviewOutput::Text | ReviewOutput::Json)) {
             remark(subject, &decision, terminal);

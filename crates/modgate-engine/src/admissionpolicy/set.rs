@@ -10,12 +10,15 @@ use modgate_api::{admissionregistration::ParamKind, kinds, meta::split_api_versi
 use modgate_cel::{Access, Action, Authorizer};
 use modgate_value::{Object, Str, Value};
 
-use crate::cost::{Meter, PolicyCost};
+use crate::{
+    cost::{Meter, PolicyCost},
+    fault,
+};
 
 use super::{
     CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, Matched, Params, PolicyKind, Types,
     ValidationAction,
-    compile::Base,
+    compile::{Base, Validation},
     matching::{Attributes, with_name_label},
     outcome::is_dropped,
     params,
@@ -308,6 +311,22 @@ impl PolicySet {
             PolicyKind::Validating => self.validating.remove_binding(name),
             PolicyKind::Mutating => self.mutating.remove_binding(name),
         }
+    }
+
+    /// The messages of a ValidatingAdmissionPolicy with the fields at fault of an object, as pointers. They are read
+    /// from the text of the validations: a message that an expression makes has a field only if the
+    /// policy has one validation.
+    pub(crate) fn faults(&self, name: &str, object: &Value) -> Vec<(String, String)> {
+        let Some(policy) = self.validating.policies.get(name) else { return Vec::new() };
+        let field = |validation: &Validation| {
+            fault::failed(validation.expression.text(), &|_| None, object, &|_| None)
+        };
+        if let [only] = policy.validations.as_slice() {
+            return field(only).map(|pointer| (String::new(), pointer)).into_iter().collect();
+        }
+        let plain = policy.validations.iter().filter(|it| it.message_expression.is_none());
+        let found = plain.filter_map(|it| Some((it.own_message(), field(it)?)));
+        found.collect()
     }
 
     /// Whether there is no policy.

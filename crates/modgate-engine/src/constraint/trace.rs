@@ -1,6 +1,7 @@
 //! How a constraint came to its result: which match criterion excluded the object, or which
 //! expressions of the policy held and failed, with which values.
 
+mod fault;
 mod rego;
 
 use std::cell::RefCell;
@@ -10,6 +11,7 @@ use modgate_rego::builtins;
 use modgate_value::Value;
 use serde::Serialize;
 
+pub use self::fault::faults;
 use super::{
     admission::{Admission, Mismatch},
     compile::CompiledConstraint,

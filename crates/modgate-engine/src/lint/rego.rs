@@ -1,7 +1,7 @@
 //! Fields of Kubernetes' own kinds that a template's Rego misspells: those of `input.review.object`, and of what
-//! variables and rules take out of it.
+//! variables, rules and functions take out of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use modgate_rego::ast::{Body, Expr, ExprKind, HeadKind, Module, Rule, Span, Term, TermKind};
 use modgate_value::near;
@@ -50,8 +50,13 @@ struct Outcome<'m> {
 /// Everything about one module.
 pub(super) fn lint(module: &Module) -> Vec<Found> {
     let mut found = Vec::new();
-    let mut paths = Paths { module, rules: BTreeMap::new() };
+    let mut paths = Paths { module, rules: BTreeMap::new(), arguments: BTreeMap::new() };
+    // The functions of a library are called from other modules, too.
+    let is_library = module.package.first().is_some_and(|name| name == "lib");
     for _ in 0..ROUNDS {
+        if !is_library {
+            paths.arguments = paths.passed();
+        }
         paths.rules = paths.outcomes();
     }
     let mut left = MAX_TERMS;
@@ -70,6 +75,8 @@ pub(super) fn lint(module: &Module) -> Vec<Found> {
 struct Paths<'m> {
     module: &'m Module,
     rules: BTreeMap<&'m str, Outcome<'m>>,
+    /// What all calls of a function pass as an argument, by its number.
+    arguments: BTreeMap<(&'m str, usize), Places<'m>>,
 }
 
 impl<'m> Paths<'m> {
@@ -84,13 +91,40 @@ impl<'m> Paths<'m> {
                 HeadKind::Member(member) => (true, member),
                 HeadKind::Value { value, .. } => (false, value),
             };
-            let known = rule.head.args.is_none() && rule.els.is_empty();
-            let places = self.places(result, &variables).filter(|_| known);
+            let places = self.places(result, &variables).filter(|_| rule.els.is_empty());
             let outcome =
                 outcomes.entry(name).or_insert(Outcome { is_set, places: Some(Vec::new()) });
             add(&mut outcome.places, places);
         }
         outcomes
+    }
+
+    /// What the calls of functions pass as arguments, as far as what they are made of is known so far.
+    fn passed(&self) -> BTreeMap<(&'m str, usize), Places<'m>> {
+        let functions: BTreeSet<&str> = self
+            .module
+            .rules
+            .iter()
+            .filter(|rule| rule.head.args.is_some() && rule.head.name.len() == 1)
+            .filter_map(|rule| name_of(rule.head.name.first()))
+            .collect();
+        let mut passed = BTreeMap::new();
+        let mut left = MAX_TERMS;
+        for rule in &self.module.rules {
+            let variables = self.variables(rule);
+            rule.visit_terms(&mut |term| {
+                left = left.saturating_sub(1);
+                let TermKind::Call(operator, arguments) = &term.kind else { return };
+                let function = called(operator).and_then(|name| functions.get(name));
+                for (index, argument) in arguments.iter().enumerate() {
+                    let Some(name) = function else { return };
+                    let places = self.places(argument, &variables).filter(|_| left > 0);
+                    let known = passed.entry((*name, index)).or_insert_with(|| Some(Vec::new()));
+                    add_new(known, places);
+                }
+            });
+        }
+        passed
     }
 
     /// What the variables of a rule stand for. The order of expressions does not matter in Rego, so a second pass knows
@@ -107,10 +141,14 @@ impl<'m> Paths<'m> {
         });
         let mut known = Variables::new();
         for _ in 0..2 {
-            // Every call may pass something else as an argument.
-            let arguments = rule.head.args.iter().flatten();
-            let mut next: Variables<'_> =
-                arguments.filter_map(|it| Some((name_of(Some(it))?, None))).collect();
+            let function = name_of(rule.head.name.first()).unwrap_or_default();
+            let arguments = rule.head.args.iter().flatten().enumerate();
+            let mut next: Variables<'_> = arguments
+                .filter_map(|(index, it)| {
+                    let passed = self.arguments.get(&(function, index)).cloned().flatten();
+                    Some((name_of(Some(it))?, passed))
+                })
+                .collect();
             for Binding { name, term, element } in &bindings {
                 let places = match element {
                     true => self.elements(term, &known),
@@ -129,7 +167,10 @@ impl<'m> Paths<'m> {
             TermKind::Var(_) => self.of_reference(std::slice::from_ref(term), variables),
             TermKind::Ref(parts) => self.of_reference(parts, variables),
             TermKind::Call(operator, arguments) => {
-                let (object, key) = member_of(operator, arguments)?;
+                let Some((object, key)) = member_of(operator, arguments) else {
+                    let function = self.rules.get(called(operator)?)?;
+                    return function.places.clone().filter(|_| !function.is_set);
+                };
                 let object = match &object.kind {
                     TermKind::Var(_) => std::slice::from_ref(object),
                     TermKind::Ref(parts) => parts,
@@ -323,6 +364,14 @@ fn member_of<'m>(operator: &Term, arguments: &'m [Term]) -> Option<(&'m Term, &'
     (dotted(operator).as_deref() == Some("object.get")).then_some((object, text(key)?))
 }
 
+/// The name of a function of the same module.
+fn called(operator: &Term) -> Option<&str> {
+    match &operator.kind {
+        TermKind::Ref(parts) if parts.len() == 1 => name_of(parts.first()),
+        _ => name_of(Some(operator)),
+    }
+}
+
 /// The name of a variable.
 fn name_of(term: Option<&Term>) -> Option<&str> {
     match term.map(|term| &term.kind) {
@@ -369,4 +418,13 @@ fn add<'m>(all: &mut Places<'m>, places: Places<'m>) {
         }
         _ => *all = None,
     }
+}
+
+/// As [`add`], each place once.
+fn add_new<'m>(all: &mut Places<'m>, places: Places<'m>) {
+    let fresh = places.map(|places| {
+        let known = all.as_deref().unwrap_or_default();
+        places.into_iter().filter(|place| !known.contains(place)).collect()
+    });
+    add(all, fresh);
 }

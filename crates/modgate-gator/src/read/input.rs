@@ -13,6 +13,7 @@ use modgate_policies::{
     manifest::{self, FileError, Manifest},
     paths::{self, Exclude},
 };
+use modgate_report::Report;
 use modgate_value::diag::{Diagnostic, Source};
 
 use crate::{
@@ -165,17 +166,17 @@ impl Input {
     }
 }
 
-/// The objects for a verb without reports, if nothing is wrong with files and policies.
+/// The objects for a verb, if nothing is wrong with files and policies; `report` gets what is.
 pub(crate) fn checked(
     filenames: &[String],
     images: &ImageArgs,
     args: &CheckArgs,
+    report: &mut Report,
     io: &mut Io<'_>,
 ) -> Result<Vec<Resource>, Failure> {
     let input = Input::read(filenames, &args.exclude, images, &EngineConfig::default(), io)?;
     let notes = input.notes().iter().filter(|_| !args.quiet);
     notes.for_each(|note| io.note(note));
-    let report = &mut finding::report();
     match finding::diagnostics(input.findings, args.strict, args.quiet, report, io) {
         true => Ok(input.resources),
         false => Err(Failure::silent(2)),

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use modgate_audit::{ObjectRef, PolicyRef, Violation, place};
-use modgate_engine::Snapshot;
+use modgate_engine::{Faults, Snapshot};
 use modgate_export::violation_line;
 use modgate_value::{Value, diag::Diagnostic};
 
@@ -87,6 +87,7 @@ pub(super) fn report(
     heard: &[Diagnostic],
     snapshot: &Snapshot,
 ) -> modgate_report::Report {
+    let unknown = Faults::default();
     let mut report = modgate_review::findings::report(heard);
     report.complete = !found.incomplete && found.report.counts.errors == 0;
     for summary in &found.report.by_policy {
@@ -96,7 +97,8 @@ pub(super) fn report(
         for Listed { violation, .. } in group.violations.iter().take(limit.unwrap_or(usize::MAX)) {
             let place = place(&violation.subject.origin, violation.subject.position);
             let origin = found.documents.get(&place);
-            findings::audited(&mut report, violation, origin, snapshot);
+            let faults = found.faults.get(&place).unwrap_or(&unknown);
+            findings::audited(&mut report, violation, origin, (snapshot, faults));
         }
     }
     report

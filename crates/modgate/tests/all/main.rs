@@ -33,6 +33,7 @@ mod migrate;
 mod migrate_chart;
 mod objects_of_a_run;
 mod originals;
+mod places;
 mod plan;
 mod playground;
 mod program;

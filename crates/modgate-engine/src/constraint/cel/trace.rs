@@ -69,6 +69,24 @@ impl CelDriver {
         }
         Traced { violations, expressions }
     }
+
+    /// Whether an expression about the input holds; an error if it fails, none if it does not compile.
+    pub(in crate::constraint) fn holds(
+        &self,
+        text: &str,
+        input: &Input,
+        params: &modgate_value::Value,
+        arena: &Arena,
+        budget: &Budget<'_>,
+    ) -> Option<Result<bool, ()>> {
+        let environment = self.variables.declare(&types::environment());
+        let program = Program::compile(text, &environment).ok()?;
+        let scope = Scope { input, params };
+        let limits = CostLimits { total: u64::MAX, ..CostLimits::VALIDATIONS };
+        let evaluation = Evaluation::new(&scope, &self.variables, arena, budget, limits);
+        let value = evaluation.evaluate(&program).map_err(|_| ());
+        Some(value.map(|value| matches!(value, Val::Bool(true))))
+    }
 }
 
 /// How an expression of one of the cluster's own policies went, with what it read.
