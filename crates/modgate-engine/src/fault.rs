@@ -66,8 +66,7 @@ impl Snapshot {
             });
             by_policy.extend(found);
         }
-        let rules: Vec<&PolicyId> =
-            policies.iter().filter(|id| id.kind == "ModRule").collect();
+        let rules: Vec<&PolicyId> = policies.iter().filter(|id| id.kind == "ModRule").collect();
         if !rules.is_empty() {
             let outside = (evaluation.host, evaluation.meter);
             let found = modrule::faults(self.modrules(), self.config(), review, outside);
@@ -161,16 +160,21 @@ pub(crate) fn walk<'n>(
 pub(crate) fn choose<S: AsRef<str>>(reads: &[S]) -> Option<&str> {
     let telling = || reads.iter().map(AsRef::as_ref).filter(|pointer| is_telling(pointer));
     let last = telling().next_back()?;
-    let within = |pointer: &&str| {
-        pointer.strip_prefix(last).is_some_and(|rest| rest.starts_with('/'))
-    };
+    let within =
+        |pointer: &&str| pointer.strip_prefix(last).is_some_and(|rest| rest.starts_with('/'));
     Some(telling().rfind(within).unwrap_or(last))
 }
 
 /// Nearly every policy reads the kind, and messages have the name.
 fn is_telling(pointer: &str) -> bool {
-    const PLAIN: [&str; 6] =
-        ["", "/kind", "/apiVersion", "/metadata/name", "/metadata/generateName", "/metadata/namespace"];
+    const PLAIN: [&str; 6] = [
+        "",
+        "/kind",
+        "/apiVersion",
+        "/metadata/name",
+        "/metadata/generateName",
+        "/metadata/namespace",
+    ];
     !PLAIN.contains(&pointer)
 }
 

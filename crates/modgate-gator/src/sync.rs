@@ -9,9 +9,7 @@ use modgate_api::meta::ObjectExt as _;
 use modgate_value::{Str, Value};
 
 use self::needs::{Needs, needs_of};
-use crate::{
-    Failure, Io, args::SyncTestArgs, finding, policies::is_template, read, read::input,
-};
+use crate::{Failure, Io, args::SyncTestArgs, finding, policies::is_template, read, read::input};
 
 /// Kinds, by group, version and kind.
 type Kinds = BTreeSet<GroupVersionKind>;

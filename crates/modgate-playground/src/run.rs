@@ -6,7 +6,8 @@ use std::{
 };
 
 use modgate_engine::{
-    Change, Decision, EngineConfig, Evaluation, Faults, OnError, Plan, Snapshot, Stages, Trace, Update,
+    Change, Decision, EngineConfig, Evaluation, Faults, OnError, Plan, Snapshot, Stages, Trace,
+    Update,
     api::meta::Operation,
     constraint::{Arena, Inventory},
     lint::Definitions,

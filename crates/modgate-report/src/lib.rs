@@ -38,9 +38,9 @@ pub mod xml;
 
 pub use self::{
     document::about_policies,
-    sarif::is_address,
     format::{Format, UnknownFormat, write},
     model::{Finding, Level, Object, Passed, Place, Report, Rule, RuleKind},
     origin::generated_from,
+    sarif::is_address,
     snippet::{one_line, printable, snippet},
 };

@@ -138,8 +138,7 @@ pub fn decision(
         let rule = report.rule(rule);
         let (message, _) = said;
         let read = id.as_ref().and_then(|id| faults.field(id, message));
-        let (place, field) =
-            place::of_violation(&subject.manifest, &subject.source, said, read);
+        let (place, field) = place::of_violation(&subject.manifest, &subject.source, said, read);
         let finding = Finding::new(rule, level, message).at(place).about(object.clone());
         report.findings.push(Finding { action: action.to_owned(), field, ..finding });
     };

@@ -169,7 +169,8 @@ fn unread_templates(findings: &[Diagnostic]) -> Vec<String> {
 fn is_template_of(text: &str, waiting: &Diagnostic) -> bool {
     let Some((_, rest)) = waiting.message.rsplit_once("template \"") else { return false };
     let name = rest.split('"').next().unwrap_or_default();
-    !name.is_empty() && text.split(|it: char| !(it.is_alphanumeric() || it == '-')).any(|word| word == name)
+    !name.is_empty()
+        && text.split(|it: char| !(it.is_alphanumeric() || it == '-')).any(|word| word == name)
 }
 
 /// Who manages which field of an object is of no use to a policy, and often most of its size.

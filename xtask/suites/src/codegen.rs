@@ -110,10 +110,7 @@ fn warnings() -> Result<Vec<Generated>> {
     let mut text = String::from(WARNINGS);
     for code in Code::ALL {
         let words: Vec<&str> = code.explanation().split_whitespace().collect();
-        text.push_str(&format!(
-            "| <a id=\"{code}\"></a>`{code}` | {} |\n",
-            words.join(" ")
-        ));
+        text.push_str(&format!("| <a id=\"{code}\"></a>`{code}` | {} |\n", words.join(" ")));
     }
     Ok(vec![Generated { path: "docs/warnings.md".to_owned(), text }])
 }

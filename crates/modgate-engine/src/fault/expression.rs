@@ -3,8 +3,9 @@
 use modgate_value::Value;
 
 use super::{
-    Step, below, choose, refs, walk,
+    Step, below, choose, refs,
     text::{literal, name},
+    walk,
 };
 
 /// How deep variables may name one another.
@@ -230,10 +231,7 @@ mod tests {
             ("has(object.spec.runtimeClassName)", Some("/spec")),
             ("object.spec.containers.all(c, c.image == 'a')", Some("/spec/containers/1/image")),
             ("!variables.all.exists(c, size(c.ports) == 0)", Some("/spec/containers/1/ports")),
-            (
-                "size((variables.containers).filter(c, f(c))) == 0",
-                Some("/spec/containers/1"),
-            ),
+            ("size((variables.containers).filter(c, f(c))) == 0", Some("/spec/containers/1")),
             ("variables.loop < 5", None),
             ("params.x == 1", None),
             ("object.spec.containers.all(c, c.image == 'a'", Some("/spec/containers")),

@@ -154,10 +154,14 @@ mod tests {
     fn references() {
         for (text, expected) in [
             ("not c.securityContext.privileged", "not c.securityContext.privileged"),
-            (r#"input.review.object.metadata.labels["a.b/c"] == "x.y""#,
-             "input.review.object.metadata.labels.a.b/c"),
-            ("object.spec.containers.all(c, c.image.startsWith('a.b'))",
-             "object.spec.containers c c.image"),
+            (
+                r#"input.review.object.metadata.labels["a.b/c"] == "x.y""#,
+                "input.review.object.metadata.labels.a.b/c",
+            ),
+            (
+                "object.spec.containers.all(c, c.image.startsWith('a.b'))",
+                "object.spec.containers c c.image",
+            ),
             ("object.?spec[?\"a\"].orValue([]).size() > 1", "object.spec.a"),
             ("startswith(c.image, p[i])", "c.image p[i]"),
             ("x[0].y # z.w\n; u", "x[0].y u"),

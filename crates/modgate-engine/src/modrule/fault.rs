@@ -76,12 +76,7 @@ impl Observer for Faults<'_> {
 }
 
 /// What an item reads, and behind that the value that decides it.
-fn fields(
-    item: &Criterion,
-    document: &Value,
-    places: &Places,
-    budget: &Budget<'_>,
-) -> Vec<String> {
+fn fields(item: &Criterion, document: &Value, places: &Places, budget: &Budget<'_>) -> Vec<String> {
     let reads = item.select.reads();
     let mut found: Vec<String> = reads
         .iter()

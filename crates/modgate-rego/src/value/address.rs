@@ -26,9 +26,8 @@ mod tests {
     fn parts_of_a_document_have_their_own() {
         let document = Json::from_json(br#"{"a": [{"b": "x"}, {"b": "x"}], "n": 1, "e": []}"#);
         let document = document.expect("JSON");
-        let at = |pointer: &str| {
-            Value::json(document.pointer(pointer).expect("a member")).address()
-        };
+        let at =
+            |pointer: &str| Value::json(document.pointer(pointer).expect("a member")).address();
         for pointer in ["", "/a", "/a/0", "/a/0/b"] {
             assert!(at(pointer).is_some(), "{pointer}");
             assert_eq!(at(pointer), at(pointer), "{pointer}");

@@ -133,7 +133,10 @@ fn violations_stand_at_the_field_that_was_read() {
     let plain = "{\"msg\": \"this must not be\"}";
     for (policy, expected) in [
         (
-            rego("Hosts", &format!("violation[{plain}] {{ input.review.object.spec.hostNetwork }}")),
+            rego(
+                "Hosts",
+                &format!("violation[{plain}] {{ input.review.object.spec.hostNetwork }}"),
+            ),
             "7:3 spec.hostNetwork",
         ),
         (
@@ -158,7 +161,9 @@ fn violations_stand_at_the_field_that_was_read() {
         (
             rego(
                 "Missing",
-                &format!("violation[{plain}] {{ not input.review.object.spec.securityContext.runAsUser }}"),
+                &format!(
+                    "violation[{plain}] {{ not input.review.object.spec.securityContext.runAsUser }}"
+                ),
             ),
             "6:1 spec",
         ),
@@ -185,10 +190,7 @@ fn violations_stand_at_the_field_that_was_read() {
             ),
             "20:7 spec.containers[1].securityContext.privileged",
         ),
-        (
-            modrule("  - {select: $.spec.hostNetwork, matchValue: 'true'}\n"),
-            "7:3 spec.hostNetwork",
-        ),
+        (modrule("  - {select: $.spec.hostNetwork, matchValue: 'true'}\n"), "7:3 spec.hostNetwork"),
         (
             modrule("  - {select: '$.spec.containers[*].image', matchRegex: 'log$'}\n"),
             "18:5 spec.containers[1].image",

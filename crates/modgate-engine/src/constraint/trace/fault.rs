@@ -43,7 +43,9 @@ pub fn faults(
 ) -> Vec<(PolicyId, Vec<(String, String)>)> {
     let constraints = keys.iter().filter_map(|key| store.constraint(key));
     constraints
-        .map(|constraint| (constraint.id(), of_constraint(constraint, admission, evaluation, arena)))
+        .map(|constraint| {
+            (constraint.id(), of_constraint(constraint, admission, evaluation, arena))
+        })
         .collect()
 }
 
@@ -60,14 +62,8 @@ fn of_constraint(
             let review = admission.review();
             let mut ways = Ways::new(driver, review);
             let parameters = constraint.parameters();
-            let found = driver.traced(
-                review,
-                parameters,
-                evaluation.externals,
-                arena,
-                &budget,
-                &mut ways,
-            );
+            let found =
+                driver.traced(review, parameters, evaluation.externals, arena, &budget, &mut ways);
             let messages = found.into_iter().flatten().map(|violation| violation.message);
             ways.of_messages(messages)
         }
@@ -170,9 +166,7 @@ impl<'p> Ways<'p> {
                     steps = rest;
                     Some("")
                 }
-                (root, _) => {
-                    bound(root).and_then(|it| self.places.at(it.address()?))
-                }
+                (root, _) => bound(root).and_then(|it| self.places.at(it.address()?)),
             };
             let Some(base) = base else { continue };
             let names: Vec<String> = steps
