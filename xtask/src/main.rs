@@ -51,7 +51,7 @@ enum Task {
     Fuzz(Rest),
     /// Hold the crates to the layering of docs/architecture.md.
     Layers(layers::Args),
-    /// Build what ships, the same bytes in any folder, with its bill of materials.
+    /// Make a release: programs, image, chart, their digests, signatures, provenance and notes.
     Dist(dist::Args),
     /// Run two builds of a bench in turn; print the ratio of each pair.
     Pair(pair::Args),

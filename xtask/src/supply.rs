@@ -322,7 +322,7 @@ impl Package {
     }
 }
 
-fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+pub(crate) fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     members.into_iter().collect::<Object>().into()
 }
 
