@@ -8,7 +8,7 @@ use std::{
 use modgate_engine::{
     Change, Decision, EngineConfig, Evaluation, Faults, OnError, Plan, Snapshot, Stages, Trace,
     Update,
-    api::meta::Operation,
+    api::{meta::Operation, secrets::SecretValues},
     constraint::{Arena, Inventory},
     lint::Definitions,
 };
@@ -317,6 +317,7 @@ impl Run {
         let mut report = findings::report(&self.heard);
         report.complete = complete;
         let (mut results, mut explanations) = (Vec::new(), Vec::new());
+        let secrets = secrets(policies, &subjects);
         let mut arena = Arena::new();
         let shown = Shown { all: request.all, ..Shown::default() };
         let mut templates = BTreeMap::new();
@@ -329,7 +330,8 @@ impl Run {
             let faults = findings::faults(snapshot, &subject, &decision, &mut evaluation);
             let note = notes::about_defaults(snapshot, &host, inventory, &subject, &decision);
             self.answer.notes.extend(note);
-            results.push(decision::result(&subject, &decision, snapshot));
+            let result = decision::result(&subject, &decision, snapshot);
+            results.push(decision::without_secrets(result, &secrets));
             let read = |name: &str| self.sources.get(name).cloned();
             set_columns(&mut trace.constraints, &mut templates, read);
             let mut plan = Plan::of(&decision, &trace, snapshot.config());
@@ -349,8 +351,22 @@ impl Run {
         }
         let results: Value = results.into_iter().chain(about_policies(&report)).collect();
         self.answer.review = document(&results);
-        self.answer.explain = document(&explanations.into());
+        self.answer.explain = document(&secrets.hide_in(&explanations.into()));
     }
+}
+
+/// The values of Secrets that stand in no result: those that policies read, and those under review.
+fn secrets(policies: &Policies, subjects: &VecDeque<Reviewed>) -> SecretValues {
+    let mut values = SecretValues::default();
+    policies.inventory.objects().for_each(|synced| values.add(synced.object, false));
+    policies.references.params().for_each(|object| values.add(object, false));
+    for Reviewed { subject, .. } in subjects {
+        let request = subject.review.request();
+        for object in request.object.iter().chain(&request.old_object) {
+            values.add(object, subject.review.is_secret());
+        }
+    }
+    values
 }
 
 /// Policies and objects before a decision.

@@ -3,7 +3,7 @@
 use modgate_engine::{
     Decision, Plan, Snapshot,
     admissionpolicy::Denial,
-    api::secrets,
+    api::secrets::{self, SecretValues},
     constraint::{ConstraintTrace, Violation},
     explain::RuleTrace,
     jsonpatch,
@@ -32,6 +32,19 @@ pub fn texts(subject: &Subject, decision: &Decision) -> (String, String) {
         false => (before, decision.object.clone()),
     };
     (yaml::write(&before), yaml::write(&after))
+}
+
+/// A [`result`] without the values of Secrets, but for messages, which policies wrote for everybody.
+pub fn without_secrets(result: Value, secrets: &SecretValues) -> Value {
+    let Some(mut members) = result.as_object().cloned().filter(|_| !secrets.is_empty()) else {
+        return result;
+    };
+    for name in ["object", "patch", "failures"] {
+        if let Some(member) = members.get(name).map(|member| secrets.hide_in(member)) {
+            members.insert(name, member);
+        }
+    }
+    members.into()
 }
 
 /// Everything about a decision, for machines.

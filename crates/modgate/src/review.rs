@@ -13,7 +13,7 @@ use modgate_engine::{
 };
 use modgate_report::about_policies;
 use modgate_review::{
-    decision::{result, texts},
+    decision::{result, texts, without_secrets},
     findings::{decision as report_decision, report as new_report},
     subject::Subject,
 };
@@ -108,19 +108,6 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
         terminal.note(counts.summary(snapshot.policies().count()));
     }
     Ok(findings::exit(&report, &args.report, terminal))
-}
-
-/// A result without the values of Secrets, but for messages, which policies wrote for everybody.
-fn without_secrets(result: Value, secrets: &SecretValues) -> Value {
-    let Some(mut members) = result.as_object().cloned().filter(|_| !secrets.is_empty()) else {
-        return result;
-    };
-    for name in ["object", "patch", "failures"] {
-        if let Some(member) = members.get(name).map(|member| secrets.hide_in(member)) {
-            members.insert(name, member);
-        }
-    }
-    members.into()
 }
 
 /// Writes the JSON list of a review, results and findings about policies.

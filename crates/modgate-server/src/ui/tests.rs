@@ -330,8 +330,8 @@ spec:
   - target: admission.k8s.gatekeeper.sh
     rego: |
       package burns
+      ns := numbers.range(1, 1000)
       violation[{"msg": "never"}] {
-        ns := numbers.range(1, 1000)
         count([1 | a := ns[_]; b := ns[_]; c := ns[_]; a + b + c == 0]) > 0
       }
 ---

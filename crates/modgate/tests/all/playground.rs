@@ -122,6 +122,35 @@ fn mistakes_are_reported_as_by_the_commands() {
     }
 }
 
+/// Values of Secrets stand in no result, as in those of the commands: under review, and read by policies.
+#[test]
+fn values_of_secrets_are_hidden_as_by_the_commands() {
+    let secret = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\nstringData: {{password: hunter2hunter2}}\n"
+        )
+    };
+    let policy = "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {name: f}\nspec:\n  \
+         crd: {spec: {names: {kind: F}}}\n  targets:\n  - target: admission.k8s.gatekeeper.sh\n    \
+         rego: |\n      package f\n      violation[{\"msg\": \"no\"}] {\n        \
+         value := data.inventory.namespace[_][_].Secret[_].stringData.password\n        value != \"\"\n      }\n\
+         ---\napiVersion: constraints.gatekeeper.sh/v1beta1\nkind: F\nmetadata: {name: a}\n";
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n";
+    let inventory = vec![file(
+        "inventory.yaml",
+        &secret("other").replace("name: other", "name: other, namespace: shop"),
+    )];
+    for object in [secret("mine").as_str(), pod] {
+        let texts = Texts { references: inventory.clone(), ..Texts::of(policy, object) };
+        let answer = texts.check(object);
+        for verb in ["review", "explain"] {
+            let text = answer[verb].as_str().expect("a text");
+            assert!(text.contains("hidden") || verb == "review", "{verb}: {text}");
+            assert!(!text.contains("hunter2"), "{verb}: {text}");
+        }
+    }
+}
+
 /// With a user and a stored object, the page gets the file of the AdmissionReview that the command line needs.
 #[test]
 fn attributes_become_an_admission_review() {
