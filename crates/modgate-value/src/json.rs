@@ -18,6 +18,12 @@ pub(crate) use read::lossy;
 pub use read::{ParseError, ParseErrorKind, parse, parse_nested};
 pub use write::{Escape, write, write_pretty, write_string};
 
+/// How many bytes at the front of a text may stand in a JSON string as they are: those before the first
+/// quote, backslash or control character.
+pub fn plain_length(text: &[u8]) -> usize {
+    read::plain_length::<false>(text)
+}
+
 impl Value {
     /// Reads one JSON document. See [`parse`].
     ///

@@ -245,6 +245,19 @@ impl Object {
         self.find(key).and_then(|index| self.as_slice().get(index)).map(|(_, value)| value)
     }
 
+    /// The member `key` and its place, which is looked at first where it is `near`: objects of one kind have
+    /// a member at the same place, mostly.
+    #[inline]
+    pub fn get_near(&self, key: &str, near: usize) -> Option<(usize, &Value)> {
+        match self.as_slice().get(near) {
+            Some((name, value)) if name.as_str() == key => Some((near, value)),
+            _ => {
+                let index = self.find(key)?;
+                self.as_slice().get(index).map(|(_, value)| (index, value))
+            }
+        }
+    }
+
     /// Whether there is a member `key`.
     pub fn contains_key(&self, key: &str) -> bool {
         self.find(key).is_some()
@@ -519,9 +532,14 @@ mod tests {
     fn lookups_in_wide_objects() {
         let wide: Object = (0..100).map(|n| (format!("key-{n}"), Value::from(n))).collect();
         for n in 0..100 {
-            assert_eq!(wide.get(&format!("key-{n}")), Some(&Value::from(n)));
+            let key = format!("key-{n}");
+            assert_eq!(wide.get(&key), Some(&Value::from(n)));
+            for near in [0, 50, 99, 100] {
+                let (at, value) = wide.get_near(&key, near).expect("a member");
+                assert_eq!((value, wide.get_near(&key, at)), (&Value::from(n), Some((at, value))));
+            }
         }
-        assert_eq!(wide.get("key-100"), None);
+        assert_eq!((wide.get("key-100"), wide.get_near("key-100", 0)), (None, None));
     }
 
     #[test]

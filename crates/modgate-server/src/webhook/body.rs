@@ -14,6 +14,7 @@ use std::{
 use axum::body::Body;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes};
+use modgate_value::json::plain_length;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, oneshot},
@@ -253,7 +254,14 @@ struct Values {
 
 impl Values {
     fn count(&mut self, piece: &[u8]) {
-        for byte in piece {
+        let mut rest = piece;
+        loop {
+            // A large body is large texts, nearly always.
+            if self.in_text && !self.is_escaped {
+                rest = rest.get(plain_length(rest)..).unwrap_or_default();
+            }
+            let Some((byte, after)) = rest.split_first() else { return };
+            rest = after;
             match (self.in_text, byte) {
                 (true, _) if self.is_escaped => self.is_escaped = false,
                 (true, b'\\') => self.is_escaped = true,

@@ -375,9 +375,34 @@ fn short(text: Cow<'_, str>) -> Str {
 /// How many bytes precede the first quote, backslash or control character; with `HTML` also the
 /// first that Go escapes for HTML, or that begins a character which it may.
 ///
-/// Looks at eight bytes at a time: in a word with a byte below `n`, subtracting `n` from every byte
-/// borrows into that byte's top bit, and the lowest such bit is the first such byte.
+/// Most texts are short: the first bytes are looked at in words, and only what goes on in blocks.
 pub(super) fn plain_length<const HTML: bool>(text: &[u8]) -> usize {
+    let near = text.get(..BLOCK).unwrap_or(text);
+    let length = plain_in_words::<HTML>(near);
+    if length < near.len() || near.len() == text.len() {
+        return length;
+    }
+    let far = text.get(BLOCK..).unwrap_or_default();
+    let (blocks, _) = far.as_chunks::<BLOCK>();
+    // Without a branch inside of a block, so that the compiler looks at many bytes at a time.
+    let is_plain = |block: &&[u8; BLOCK]| {
+        !block.iter().fold(false, |found, byte| found | is_special::<HTML>(*byte))
+    };
+    let plain = BLOCK + blocks.iter().take_while(is_plain).count() * BLOCK;
+    plain + plain_in_words::<HTML>(text.get(plain..).unwrap_or_default())
+}
+
+/// The bytes that are looked at together where a text is long.
+const BLOCK: usize = 32;
+
+fn is_special<const HTML: bool>(byte: u8) -> bool {
+    let html = HTML && HTML_BYTES.iter().fold(false, |found, other| found | (byte == *other));
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\') | html
+}
+
+/// [`plain_length`], eight bytes at a time: in a word with a byte below `n`, subtracting `n` from every
+/// byte borrows into that byte's top bit, and the lowest such bit is the first such byte.
+fn plain_in_words<const HTML: bool>(text: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 0xFF;
     const TOPS: u64 = ONES << 7;
     let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & TOPS;
@@ -393,8 +418,7 @@ pub(super) fn plain_length<const HTML: bool>(text: &[u8]) -> usize {
             return index * 8 + usize::try_from(found.trailing_zeros() / 8).unwrap_or(0);
         }
     }
-    let special =
-        |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20) || (HTML && HTML_BYTES.contains(byte));
+    let special = |byte: &u8| is_special::<HTML>(*byte);
     words.len() * 8 + rest.iter().position(special).unwrap_or(rest.len())
 }
 
@@ -434,6 +458,8 @@ mod tests {
         for special in ['"', '\\', '\0', '\u{1f}', '\n'] {
             for before in
                 ["", "a", "abcdefg", "!!!!!!!!", "#####################", "\u{7f}é\u{80}ÿ[]"]
+                    .into_iter()
+                    .flat_map(|text| [text.to_owned(), text.repeat(7), text.repeat(29)])
             {
                 for after in ["", "b", "\u{1}\"\\", "cdefghijklmno"] {
                     let text = format!("{before}{special}{after}");
