@@ -4,9 +4,12 @@
 //! follows from it: a chain of fields is one node, a constant list is a constant, and membership in
 //! one is a look-up.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
-use modgate_value::regex::GoRegex;
+use modgate_value::{Object, Value, regex::GoRegex};
 
 use crate::{
     ast::Macro,
@@ -27,6 +30,8 @@ pub(crate) enum Node {
         stop: bool,
         terms: Box<[Node; 2]>,
     },
+    /// `!`
+    Not(Box<Node>),
     /// `==` and `!=`
     Equal {
         negated: bool,
@@ -72,8 +77,8 @@ pub(crate) struct Attribute {
 #[derive(Debug)]
 pub(crate) enum Base {
     Input(Box<str>),
-    /// The variables of the policy.
-    Variables,
+    /// The variables of the policy, and where the one of the first step is.
+    Variables(Hint),
     /// By its place among the names in scope.
     Local(usize),
     Computed(Node),
@@ -81,11 +86,55 @@ pub(crate) enum Base {
     Choice(Box<[Node; 3]>),
 }
 
+/// Where something was found first, which is where it is the next time, too, mostly: a hint that spares a search.
+///
+/// It is written once, because threads share the program.
+#[derive(Debug)]
+pub(crate) struct Hint(AtomicUsize);
+
+impl Default for Hint {
+    fn default() -> Self {
+        Self(AtomicUsize::new(usize::MAX))
+    }
+}
+
+impl Hint {
+    /// No place at all until there is a hint.
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    pub(crate) fn found(&self, place: usize) {
+        if self.get() == usize::MAX {
+            self.0.store(place, Relaxed);
+        }
+    }
+}
+
 /// One step of a path.
 #[derive(Debug)]
 pub(crate) struct Qualifier {
     pub(crate) key: Key,
     pub(crate) optional: bool,
+    /// Where objects have a member of this name.
+    pub(crate) hint: Hint,
+}
+
+impl Qualifier {
+    pub(crate) fn new(key: Key, optional: bool) -> Self {
+        Self { key, optional, hint: Hint::default() }
+    }
+
+    /// The member of an object that the step names.
+    #[inline]
+    pub(crate) fn member<'v>(&self, object: &'v Object, name: &str) -> Option<&'v Value> {
+        let near = self.hint.get();
+        let (at, value) = object.get_near(name, near)?;
+        if at != near {
+            self.hint.found(at);
+        }
+        Some(value)
+    }
 }
 
 #[derive(Debug)]

@@ -5,10 +5,14 @@
 
 pub(crate) mod compose;
 
+use bumpalo::collections::Vec as BumpVec;
+
 use self::compose::Evaluation;
 use crate::{
     ast::Macro,
-    code::{Attribute, Base, Call, Fold, Key, Node, Observed, OptionalMap, Set, SortBy},
+    code::{
+        Attribute, Base, Call, Fold, Hint, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy,
+    },
     cost::{self, CallCost},
     error::{EvalError, Result, failed},
     heap::{Heap, hashable, shown, whole},
@@ -36,13 +40,13 @@ pub(crate) struct Machine<'e, 'a> {
     heap: Heap<'a>,
     cost: u64,
     limit: u64,
-    locals: Vec<Local<'a>>,
+    locals: BumpVec<'a, Local<'a>>,
 }
 
 impl<'e, 'a> Machine<'e, 'a> {
     pub(crate) fn new(evaluation: &'e Evaluation<'a>, limit: u64) -> Self {
         let heap = Heap::new(&evaluation.arena.0, evaluation.budget);
-        Self { evaluation, heap, cost: 0, limit, locals: Vec::new() }
+        Self { evaluation, heap, cost: 0, limit, locals: BumpVec::new_in(heap.arena) }
     }
 
     /// The cost so far.
@@ -65,13 +69,15 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
-    /// Only dispatches: its frame is on the stack once for every level of an expression.
+    /// Only dispatches: its frame is on the stack once for every level of an expression, and all that it calls
+    /// has a frame of its own, which most nodes do not pay for.
     pub(crate) fn eval(&mut self, node: &'a Node) -> Result<Val<'a>> {
         self.heap.budget.spend(1)?;
         match node {
             Node::Constant(value) => Ok(value.value()),
             Node::Attribute(attribute) => self.charged_attribute(attribute),
             Node::Logic { stop, terms } => self.logic(*stop, terms),
+            Node::Not(node) => self.negation(node),
             Node::Equal { negated, sides } => self.equality(*negated, sides),
             Node::Call(call) => self.call(call),
             Node::InSet { item, set } => self.membership(item, set),
@@ -86,6 +92,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
+    #[inline(never)]
     fn observed(&mut self, part: &'a Observed) -> Result<Val<'a>> {
         part.probe.reach();
         let value = self.eval(&part.node)?;
@@ -101,12 +108,24 @@ impl<'e, 'a> Machine<'e, 'a> {
         result
     }
 
+    #[inline(never)]
     fn charged_attribute(&mut self, attribute: &'a Attribute) -> Result<Val<'a>> {
         let result = self.attribute(attribute);
         let free = attribute.test || matches!(attribute.base, Base::Choice(_));
         self.after(result, u64::from(!free))
     }
 
+    #[inline(never)]
+    fn negation(&mut self, node: &'a Node) -> Result<Val<'a>> {
+        let value = self.value(node)?;
+        self.charge(1)?;
+        match value? {
+            Val::Bool(value) => Ok(Val::Bool(!value)),
+            _ => Err(EvalError::NoOverload),
+        }
+    }
+
+    #[inline(never)]
     fn equality(&mut self, negated: bool, sides: &'a [Node; 2]) -> Result<Val<'a>> {
         let [left, right] = sides;
         let left = self.value(left)?;
@@ -120,6 +139,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
+    #[inline(never)]
     fn membership(&mut self, item: &'a Node, set: &'a Set) -> Result<Val<'a>> {
         let item = self.eval(item)?;
         hashable(item)?;
@@ -132,6 +152,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
+    #[inline(never)]
     fn or_else(&mut self, value: bool, any: bool, sides: &'a [Node; 2]) -> Result<Val<'a>> {
         let [first, second] = sides;
         match (self.eval(first)?, value) {
@@ -143,6 +164,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
+    #[inline(never)]
     fn message(
         &mut self,
         which: &'a Message,
@@ -172,51 +194,80 @@ impl<'e, 'a> Machine<'e, 'a> {
     /// An attribute's value, without what the attribute itself costs.
     fn attribute(&mut self, attribute: &'a Attribute) -> Result<Val<'a>> {
         let mut path = attribute.path.as_slice();
-        let mut value;
-        match &attribute.base {
-            Base::Local(index) => value = self.local(*index)?,
+        let value = match &attribute.base {
+            Base::Local(index) => self.local(*index)?,
             Base::Input(name) => match self.evaluation.activation.variable(name) {
-                Some(input) => value = input,
+                Some(input) => input,
                 None => return failed(format!("no such attribute(s): {name}")),
             },
-            Base::Variables => match path.split_first() {
+            Base::Variables(hint) => match path.split_first() {
                 Some((first, rest)) if !attribute.test && !first.optional => {
                     let Key::Field(name) = &first.key else { return Err(EvalError::NoOverload) };
-                    let result = self.variable(name);
-                    value = self.after(result, 1)?;
                     path = rest;
+                    let result = self.variable(name, hint);
+                    self.after(result, 1)?
                 }
-                _ => value = Val::Variables,
+                _ => Val::Variables,
             },
-            Base::Computed(node) => value = self.eval(node)?,
-            Base::Choice(parts) => {
-                let [condition, yes, no] = &**parts;
-                let mut chosen = if self.truth(condition)? { yes } else { no };
-                if let Node::Probe(part) = chosen {
-                    part.probe.reach();
-                    chosen = &part.node;
-                }
-                // cel-go does not charge for an attribute that is a branch.
-                value = match chosen {
-                    Node::Attribute(branch) => {
-                        self.heap.budget.spend(1)?;
-                        self.attribute(branch)?
-                    }
-                    other => self.eval(other)?,
-                };
-            }
+            Base::Computed(node) => self.eval(node)?,
+            Base::Choice(parts) => self.choice(parts)?,
+        };
+        self.walk(value, path, attribute.test)
+    }
+
+    fn choice(&mut self, parts: &'a [Node; 3]) -> Result<Val<'a>> {
+        let [condition, yes, no] = parts;
+        let mut chosen = if self.truth(condition)? { yes } else { no };
+        if let Node::Probe(part) = chosen {
+            part.probe.reach();
+            chosen = &part.node;
         }
+        // cel-go does not charge for an attribute that is a branch.
+        match chosen {
+            Node::Attribute(branch) => {
+                self.heap.budget.spend(1)?;
+                self.attribute(branch)
+            }
+            other => self.eval(other),
+        }
+    }
+
+    /// What a path leads to; with `test`, whether its last step leads anywhere.
+    fn walk(&mut self, value: Val<'a>, path: &'a [Qualifier], test: bool) -> Result<Val<'a>> {
+        let (mut value, mut path) = (value, path);
+        // What most steps are: a field of an object of a document.
+        while let [step, rest @ ..] = path {
+            let (Val::JsonMap(object), Key::Field(name), false) = (value, &step.key, step.optional)
+            else {
+                return self.walk_any(value, path, test);
+            };
+            self.charge(1)?;
+            let member = step.member(object, name);
+            if test && rest.is_empty() {
+                return Ok(Val::Bool(member.is_some()));
+            }
+            value = match member {
+                Some(member) => Val::json(member),
+                None => return missing(value, Val::String(name)),
+            };
+            path = rest;
+        }
+        Ok(value)
+    }
+
+    /// As [`walk`](Self::walk), through anything.
+    fn walk_any(&mut self, value: Val<'a>, path: &'a [Qualifier], test: bool) -> Result<Val<'a>> {
+        let mut value = value;
         let Some((last, before)) = path.split_last() else { return Ok(value) };
         let mut optional = false;
         if let Val::Optional(inner) = value {
             match inner {
                 Some(inner) => value = *inner,
-                None if attribute.test => return Ok(Val::Bool(false)),
+                None if test => return Ok(Val::Bool(false)),
                 None => return Ok(value),
             }
             optional = true;
         }
-        let test = attribute.test;
         let steps = if test { before } else { path };
         for step in steps {
             optional |= step.optional;
@@ -262,8 +313,8 @@ impl<'e, 'a> Machine<'e, 'a> {
         if optional { self.heap.some(value) } else { Ok(value) }
     }
 
-    fn variable(&self, name: &str) -> Result<Val<'a>> {
-        match self.evaluation.position(name) {
+    fn variable(&self, name: &str, hint: &Hint) -> Result<Val<'a>> {
+        match self.evaluation.position_near(name, hint) {
             Some(index) => self.evaluation.variable(index),
             None => failed(format!("no such key: {name}")),
         }
@@ -275,7 +326,7 @@ impl<'e, 'a> Machine<'e, 'a> {
             Some(Local::Delayed { node, unwrap }) => {
                 let (node, unwrap) = (*node, *unwrap);
                 // It was written where the names from here on were not known.
-                let inner = self.locals.split_off(index);
+                let inner: Vec<Local<'a>> = self.locals.drain(index..).collect();
                 let result = self.eval(node);
                 self.locals.truncate(index);
                 self.locals.extend(inner);
@@ -333,6 +384,7 @@ impl<'e, 'a> Machine<'e, 'a> {
     }
 
     /// `&&` or `||`: an error counts only if nothing decides.
+    #[inline(never)]
     fn logic(&mut self, stop: bool, terms: &'a [Node; 2]) -> Result<Val<'a>> {
         let mut error = None;
         for term in terms {
@@ -346,6 +398,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         error.map_or(Ok(Val::Bool(!stop)), Err)
     }
 
+    #[inline(never)]
     fn call(&mut self, call: &'a Call) -> Result<Val<'a>> {
         let count = call.args.len();
         let mut values = [Val::Null; MOST];
@@ -369,12 +422,15 @@ impl<'e, 'a> Machine<'e, 'a> {
         if let Some(error) = error {
             return Err(error);
         }
-        let result = match (&call.regex, values.first().copied().map(library::loose)) {
-            (Some(regex), Some(Val::String(text))) => {
-                library::with_pattern(self.heap, &call.name, regex, text, values)
-            }
-            _ if !call.guard.accepts(values) => Err(EvalError::NoOverload),
-            _ => (call.native)(self.heap, values),
+        let text = || values.first().copied().map(library::loose).and_then(Val::as_str);
+        let result = if let Some(regex) = &call.regex
+            && let Some(text) = text()
+        {
+            library::with_pattern(self.heap, &call.name, regex, text, values)
+        } else if call.guard.accepts(values) {
+            (call.native)(self.heap, values)
+        } else {
+            Err(EvalError::NoOverload)
         };
         let result = match result {
             // With its constant pattern compiled, the original's function names no types.
@@ -391,6 +447,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         result
     }
 
+    #[inline(never)]
     fn elements(&mut self, elements: &'a [(Node, bool)]) -> Result<Val<'a>> {
         let mut items = Vec::with_capacity(elements.len());
         for (element, optional) in elements {
@@ -408,6 +465,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         self.heap.list(&items)
     }
 
+    #[inline(never)]
     fn entries(&mut self, parts: &'a [(Node, Node, bool)]) -> Result<Val<'a>> {
         let mut entries = Vec::with_capacity(parts.len());
         for (key, value, optional) in parts {
@@ -500,7 +558,7 @@ fn missing<'a, T>(value: Val<'a>, key: Val<'a>) -> Result<T> {
 enum Gathered<'a> {
     Truth(bool),
     Count(usize),
-    List(Vec<Val<'a>>),
+    List(BumpVec<'a, Val<'a>>),
     Map(Vec<(Val<'a>, Val<'a>)>),
 }
 
@@ -521,7 +579,7 @@ impl<'a> Machine<'_, 'a> {
             Macro::Exists => Gathered::Truth(false),
             Macro::ExistsOne => Gathered::Count(0),
             Macro::TransformMap | Macro::TransformMapEntry => Gathered::Map(Vec::new()),
-            _ => Gathered::List(Vec::new()),
+            _ => Gathered::List(BumpVec::new_in(self.heap.arena)),
         };
         let mut error = None;
         for index in 0..range.entries().unwrap_or(0) {
@@ -572,7 +630,7 @@ impl<'a> Machine<'_, 'a> {
         match gathered {
             Gathered::Truth(truth) => Ok(Val::Bool(truth)),
             Gathered::Count(count) => Ok(Val::Bool(count == 1)),
-            Gathered::List(items) => self.heap.list(&items),
+            Gathered::List(items) => self.heap.built_list(items),
             Gathered::Map(entries) => self.heap.map(&entries),
         }
     }
@@ -615,12 +673,12 @@ impl<'a> Machine<'_, 'a> {
             }
             Gathered::List(items) if fold.which == Macro::Filter => {
                 self.charge(3 + cost::LIST)?;
-                self.heap.push(items, only)?;
+                self.heap.add(items, only)?;
             }
             Gathered::List(items) => {
                 let value = self.value(&fold.body)?;
                 self.charge(if constant { 2 } else { 2 + cost::LIST })?;
-                self.heap.push(items, value?)?;
+                self.heap.add(items, value?)?;
             }
             Gathered::Map(entries) if fold.which == Macro::TransformMap => {
                 self.charge(1)?;

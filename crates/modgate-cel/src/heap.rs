@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use bumpalo::Bump;
+use bumpalo::{Bump, collections::Vec as BumpVec};
 use modgate_value::{Budget, MAX_DEPTH};
 
 use crate::{
@@ -76,6 +76,35 @@ impl<'a> Heap<'a> {
         self.budget.allocate(2 * size_of::<T>())?;
         items.push(item);
         Ok(())
+    }
+
+    /// As [`push`](Self::push), to a list of the arena.
+    #[inline]
+    pub(crate) fn add(self, items: &mut BumpVec<'a, Val<'a>>, item: Val<'a>) -> Result<()> {
+        self.budget.allocate(2 * size_of::<Val<'_>>())?;
+        items.push(item);
+        Ok(())
+    }
+
+    /// The elements of two lists, `count` in all; a copy costs as much as if it grew elsewhere.
+    pub(crate) fn joined(self, count: usize, left: Val<'a>, right: Val<'a>) -> Result<Val<'a>> {
+        let bytes = count.saturating_mul(size_of::<Val<'_>>());
+        self.budget.allocate(bytes)?;
+        self.budget.spend(count as u64 / 16)?;
+        self.budget.allocate(bytes)?;
+        if right.entries() == Some(0) {
+            return Ok(left);
+        }
+        let mut items = BumpVec::with_capacity_in(count, self.arena);
+        items.extend(left.items());
+        items.extend(right.items());
+        Ok(Val::List(items.into_bump_slice()))
+    }
+
+    /// A list that was built in the arena. It costs as much as if it were copied there.
+    pub(crate) fn built_list(self, items: BumpVec<'a, Val<'a>>) -> Result<Val<'a>> {
+        self.budget.allocate(size_of_val(items.as_slice()))?;
+        Ok(Val::List(items.into_bump_slice()))
     }
 
     pub(crate) fn list(self, items: &[Val<'a>]) -> Result<Val<'a>> {

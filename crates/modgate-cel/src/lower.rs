@@ -8,7 +8,9 @@ use modgate_value::Budget;
 use crate::{
     ast::{Expr, Kind, Literal, Macro},
     check::{Checked, Env, type_name},
-    code::{Attribute, Base, Call, Fold, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy},
+    code::{
+        Attribute, Base, Call, Fold, Hint, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy,
+    },
     cost,
     error::EvalError,
     functions::{Guard, Overload, overloads},
@@ -100,11 +102,11 @@ impl Lowering<'_> {
                     return Ok(Node::Attribute(Box::new(attribute)));
                 }
                 let key = Key::Field(field.as_str().into());
-                self.step(operand, Qualifier { key, optional: *optional }, false)?
+                self.step(operand, Qualifier::new(key, *optional), false)?
             }
             Kind::Has(operand, field) => {
                 let key = Key::Field(field.as_str().into());
-                self.step(operand, Qualifier { key, optional: false }, true)?
+                self.step(operand, Qualifier::new(key, false), true)?
             }
             Kind::Index { operand, index, optional } => {
                 let key = match self.expr(index)? {
@@ -115,7 +117,7 @@ impl Lowering<'_> {
                     Node::Constant(value) => Key::Constant(value),
                     node => Key::Computed(node),
                 };
-                self.step(operand, Qualifier { key, optional: *optional }, false)?
+                self.step(operand, Qualifier::new(key, *optional), false)?
             }
             Kind::Call { function, target, args } => {
                 self.call(expr.id, function, target.as_deref(), args)?
@@ -162,7 +164,9 @@ impl Lowering<'_> {
         }
         let name = name.trim_start_matches('.');
         match (self.env.variable(name), type_name(name)) {
-            (Some(Type::Object(_)), _) if name == "variables" => attribute(Base::Variables),
+            (Some(Type::Object(_)), _) if name == "variables" => {
+                attribute(Base::Variables(Hint::default()))
+            }
             (None, Some(name)) => Node::Constant(Owned::Type(name)),
             _ => attribute(Base::Input(name.into())),
         }
@@ -240,6 +244,11 @@ impl Lowering<'_> {
         if name == "@in" && overload.is_some_and(Overload::takes_list) {
             return Ok(membership(nodes));
         }
+        let nodes = match (name, <[Node; 1]>::try_from(nodes)) {
+            ("!_", Ok([node])) => return Ok(Node::Not(Box::new(node))),
+            (_, Ok(nodes)) => nodes.into(),
+            (_, Err(nodes)) => nodes,
+        };
         let name = if name == "ip" && target.is_some() { "@ip" } else { name };
         self.plain(name, overload, nodes)
     }

@@ -81,9 +81,13 @@ impl VariableKeys {
     }
 
     /// The names in a set of variables.
-    pub(crate) fn names(&self, set: u64) -> impl Iterator<Item = Key> {
-        let all = self.names.iter().enumerate();
-        all.filter(move |(index, _)| set & (1 << (index % 64)) != 0).map(|(_, name)| *name)
+    pub(crate) fn names(&self, mut set: u64) -> impl Iterator<Item = Key> {
+        std::iter::from_fn(move || {
+            let index = usize::try_from(set.trailing_zeros()).ok()?;
+            // Without its lowest member.
+            set &= set.checked_sub(1)?;
+            Some(self.names.get(index).copied().unwrap_or_default())
+        })
     }
 }
 

@@ -39,7 +39,7 @@ fn node<'p>(code: &'p Node, on: On<'_, 'p>) {
         | Node::Equal { sides, .. }
         | Node::OrElse { sides, .. } => sides.iter().for_each(|side| node(side, on)),
         Node::Call(call) => call.args.iter().for_each(|arg| node(arg, on)),
-        Node::InSet { item, .. } => node(item, on),
+        Node::InSet { item, .. } | Node::Not(item) => node(item, on),
         Node::List(elements) => elements.iter().for_each(|(element, _)| node(element, on)),
         Node::Map(entries) => {
             for (key, value, _) in entries {
@@ -72,7 +72,7 @@ fn attribute<'p>(attribute: &'p Attribute, on: On<'_, 'p>) {
     };
     match &attribute.base {
         Base::Input(name) => on(Read::Input(name)),
-        Base::Variables => on(match field(0) {
+        Base::Variables(_) => on(match field(0) {
             Some(name) => Read::Variable { name, member: field(1) },
             None => Read::Variables,
         }),

@@ -12,6 +12,7 @@ use modgate_value::{Budget, MAX_DEPTH};
 use super::Machine;
 use crate::{
     check::Env,
+    code::Hint,
     error::EvalError,
     memo::{Key, Memo, Shared, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
@@ -223,6 +224,18 @@ impl<'a> Evaluation<'a> {
         self.variables.position(name)
     }
 
+    /// As [`position`](Self::position), looked for first where it was found before.
+    #[inline]
+    pub(crate) fn position_near(&self, name: &str, hint: &Hint) -> Option<usize> {
+        let near = hint.get();
+        if self.variables.all.get(near).is_some_and(|variable| &*variable.name == name) {
+            return Some(near);
+        }
+        let found = self.position(name)?;
+        hint.found(found);
+        Some(found)
+    }
+
     /// The variable number `index`, computed when it is first read.
     pub(crate) fn variable(&self, index: usize) -> Outcome<'a> {
         let (Some(variable), Some(value)) = (self.variables.all.get(index), self.values.get(index))
@@ -232,8 +245,10 @@ impl<'a> Evaluation<'a> {
         if self.sharing.is_some() {
             self.read.set(self.read.get() | 1 << (index % 64));
         }
-        if let Some(value) = value.get() {
-            return value.clone();
+        match value.get() {
+            Some(Ok(value)) => return Ok(*value),
+            Some(Err(error)) => return Err(error.clone()),
+            None => {}
         }
         let name = &variable.name;
         let outcome = match &variable.program {
@@ -300,8 +315,11 @@ impl<'a> Evaluation<'a> {
                     steps: now.steps.saturating_sub(before.steps + elsewhere.steps),
                     bytes: now.bytes.saturating_sub(before.bytes + elsewhere.bytes),
                 };
-                let read: Vec<Key> = keys.names(self.read.get()).collect();
-                let read = &*self.arena.0.alloc_slice_copy(&read);
+                let set = self.read.get();
+                let mut names = keys.names(set);
+                let count = usize::try_from(set.count_ones()).unwrap_or(0);
+                let next = |_| names.next().unwrap_or_default();
+                let read = &*self.arena.0.alloc_slice_fill_with(count, next);
                 memo.put(key, Shared { result: result.clone(), spent, read });
             }
             (result, cost)

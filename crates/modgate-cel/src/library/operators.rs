@@ -131,7 +131,7 @@ pub(super) fn plus<'a>(heap: Heap<'a>, args: &[Val<'a>]) -> Result<Val<'a>> {
             }
             let count = a.entries().unwrap_or(0) + b.entries().unwrap_or(0);
             heap.budget.spend(count as u64)?;
-            heap.list(&heap.gather(count, a.items().chain(b.items()))?)
+            heap.joined(count, *a, *b)
         }
         _ => Err(EvalError::NoOverload),
     }
