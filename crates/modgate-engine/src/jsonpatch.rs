@@ -15,12 +15,14 @@ mod writer;
 
 use modgate_value::{Object, Str, Value};
 
+pub(crate) use apply::apply_in;
 pub use apply::{ApplyError, MAX_PADDING, apply};
 pub use diff::diff;
 pub use exact::diff_exact;
-pub(crate) use find::{find, parent_len};
+pub(crate) use find::{find, first_keys, parent_len};
 pub use pointer::escape;
 pub use tree::Tree;
+pub(crate) use tree::Turn;
 
 /// One RFC 6902 operation of the kinds modgate makes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 //!
 //! In reading order: `compile` makes a rule evaluable or returns its errors; the
 //! store finds the rules a request concerns; `run` visits them tier by tier; `matching` decides
-//! criteria; `patch` calculates operations.
+//! criteria; `patch` calculates operations; `changes` holds what they changed.
 
+mod changes;
 mod compile;
 mod lint;
 mod path;

@@ -10,7 +10,7 @@ use super::{
     Op, PatchOperation, Tree,
     find::step,
     pointer,
-    tree::{Opened, Shape},
+    tree::{ONLY, Opened, Shape, Turn},
 };
 
 /// How many nulls one `add` may put in front of the index it names (Q-77).
@@ -104,28 +104,45 @@ pub fn apply(
     operation: &PatchOperation,
     budget: &Budget<'_>,
 ) -> Result<(), ApplyError> {
+    apply_in(tree, operation, ONLY, budget).map(|_| ())
+}
+
+/// As [`apply`], for one of several users of the tree. Returns whether it may have changed anything.
+///
+/// # Errors
+///
+/// The same.
+pub(crate) fn apply_in(
+    tree: &mut Tree<'_>,
+    operation: &PatchOperation,
+    turn: Turn,
+    budget: &Budget<'_>,
+) -> Result<bool, ApplyError> {
     budget.spend(1)?;
     budget.allocate(operation.path.len())?;
     budget.spend(cost_of(operation.path.len()))?;
-    let at = At { op: operation.op, path: &operation.path };
+    let at = At { op: operation.op, path: &operation.path, turn };
     let Some(segments) = pointer::segments(&operation.path) else {
         return match operation.op {
-            Op::Remove => Ok(()),
+            Op::Remove => Ok(false),
             Op::Add | Op::Replace => {
                 Err(ApplyError::NoPath { op: at.name(), path: at.path.to_owned() })
             }
         };
     };
-    let segments: Vec<&str> = segments.collect();
-    let Some((last, parents)) = segments.split_last() else { return Ok(()) };
+    // Most paths are short, and a list that grows is copied.
+    let mut all: Vec<&str> = Vec::with_capacity(8);
+    all.extend(segments);
+    let segments = all;
+    let Some((last, parents)) = segments.split_last() else { return Ok(false) };
     let value = operation.value.clone().unwrap_or_default();
     // A scalar counts as a level. Opened parts of a document are walked by recursion.
     let below = if operation.op == Op::Remove { 0 } else { depth(&value, budget)?.max(1) };
     if segments.len() + below > MAX_DEPTH {
         return Err(ApplyError::Depth { op: at.name(), path: at.path.to_owned() });
     }
-    if changes_nothing(tree, operation.op, &segments, &value) {
-        return Ok(());
+    if changes_nothing(tree, operation.op, &segments, &value, turn) {
+        return Ok(false);
     }
     match operation.op {
         Op::Add => {
@@ -134,7 +151,7 @@ pub fn apply(
                 let next = segments.get(level + 1).copied().unwrap_or_default();
                 node = at.walk_or_create(node, level, segment, next, budget)?;
             }
-            at.add(node, parents.len(), last, value, budget)
+            at.add(node, parents.len(), last, value, budget)?;
         }
         Op::Replace => {
             let mut node = tree;
@@ -143,19 +160,19 @@ pub fn apply(
             }
             let slot = at.walk(node, last, budget)?.ok_or_else(|| at.missing(parents.len()))?;
             *slot = value.into();
-            Ok(())
         }
         Op::Remove => {
             let mut node = tree;
             for segment in parents {
                 match at.walk(node, segment, budget)? {
                     Some(next) => node = next,
-                    None => return Ok(()),
+                    None => return Ok(false),
                 }
             }
-            at.remove(node, last, budget)
+            at.remove(node, last, budget)?;
         }
     }
+    Ok(true)
 }
 
 /// Bytes that a step compares, or moves.
@@ -190,40 +207,79 @@ fn depth(value: &Value, budget: &Budget<'_>) -> Result<usize, Exhausted> {
 
 /// Whether an operation only confirms what an untouched part of the document says already: then
 /// nothing needs to be opened. Text is left to be opened, because that shows when it is printed.
-fn changes_nothing(tree: &Tree<'_>, op: Op, segments: &[&str], value: &Value) -> bool {
+///
+/// What an earlier turn touched counts as untouched.
+fn changes_nothing(tree: &Tree<'_>, op: Op, segments: &[&str], value: &Value, turn: Turn) -> bool {
     let mut node = tree;
     let mut rest = segments;
-    let untouched = loop {
-        match (node, rest) {
-            (Tree::Value(value), rest) => break (value, rest),
-            (Tree::Object(members), [segment, tail @ ..]) => {
-                let key = pointer::unescape(segment);
-                let found = members.binary_search_by(|(name, _)| name.as_str().cmp(&key));
-                let Some((_, member)) = found.ok().and_then(|at| members.get(at)) else {
-                    return false;
-                };
+    loop {
+        let is_open = matches!(node, Tree::Object(_, last) | Tree::Array(_, last) if *last == turn);
+        match rest {
+            [segment, tail @ ..] if is_open => {
+                let Some(Node::Tree(member)) = Node::Tree(node).step(segment) else { return false };
                 (node, rest) = (member, tail);
             }
-            (Tree::Array(elements), [segment, tail @ ..]) => {
-                let at = pointer::index(segment)
-                    .and_then(|index| pointer::resolve(index, elements.len()));
-                let Some(element) = at.and_then(|at| elements.get(at)) else { return false };
-                (node, rest) = (element, tail);
+            _ => break,
+        }
+    }
+    let [parents @ .., last] = rest else { return false };
+    if matches!(node, Tree::Text(_)) {
+        return false;
+    }
+    let parent = parents.iter().try_fold(Node::Tree(node), |node, segment| node.step(segment));
+    let Some(parent) = parent else { return op == Op::Remove };
+    let key = pointer::unescape(last);
+    match (op, parent.member(&key)) {
+        (_, None) => false,
+        (Op::Add | Op::Replace, Some(found)) => found.is_some_and(|found| found.holds(value)),
+        (Op::Remove, Some(found)) => found.is_none(),
+    }
+}
+
+/// A part of a tree, opened or not.
+#[derive(Clone, Copy)]
+enum Node<'n, 't> {
+    Tree(&'n Tree<'t>),
+    Value(&'n Value),
+}
+
+impl<'n, 't> Node<'n, 't> {
+    /// The member that one segment names.
+    fn step(self, segment: &str) -> Option<Self> {
+        match self {
+            Self::Value(value) | Self::Tree(Tree::Value(value)) => {
+                step(value, segment).map(Self::Value)
             }
-            _ => return false,
+            Self::Tree(Tree::Object(..)) => self.member(&pointer::unescape(segment))?,
+            Self::Tree(Tree::Array(elements, _)) => {
+                let at = pointer::resolve(pointer::index(segment)?, elements.len())?;
+                elements.get(at).map(Self::Tree)
+            }
+            Self::Tree(Tree::Text(_)) => None,
         }
-    };
-    let (document, [parents @ .., last]) = untouched else { return false };
-    let parent = parents.iter().try_fold(document, |value, segment| step(value, segment));
-    match (op, parent) {
-        (Op::Add | Op::Replace, Some(Value::Object(members))) => {
-            members.get(&pointer::unescape(last)) == Some(value)
+    }
+
+    /// The member `key` of an object; the outer `None` for anything else.
+    fn member(self, key: &str) -> Option<Option<Self>> {
+        match self {
+            Self::Value(Value::Object(members))
+            | Self::Tree(Tree::Value(Value::Object(members))) => {
+                Some(members.get(key).map(Self::Value))
+            }
+            Self::Tree(Tree::Object(members, _)) => {
+                let found = members.binary_search_by(|(name, _)| name.as_str().cmp(key));
+                let found = found.ok().and_then(|at| members.get(at));
+                Some(found.map(|(_, member)| Self::Tree(member)))
+            }
+            _ => None,
         }
-        (Op::Remove, Some(Value::Object(members))) => {
-            !members.contains_key(&pointer::unescape(last))
+    }
+
+    fn holds(self, value: &Value) -> bool {
+        match self {
+            Self::Value(own) => own == value,
+            Self::Tree(tree) => tree.holds(value),
         }
-        (Op::Remove, None) => true,
-        _ => false,
     }
 }
 
@@ -231,6 +287,7 @@ fn changes_nothing(tree: &Tree<'_>, op: Op, segments: &[&str], value: &Value) ->
 struct At<'p> {
     op: Op,
     path: &'p str,
+    turn: Turn,
 }
 
 impl At<'_> {
@@ -280,7 +337,7 @@ impl At<'_> {
         budget: &Budget<'_>,
     ) -> Result<Option<&'n mut Tree<'t>>, ApplyError> {
         budget.spend(1)?;
-        Ok(match node.open(budget)? {
+        Ok(match node.open(self.turn, budget)? {
             None => None,
             Some(Opened::Object(members)) => {
                 let key = pointer::unescape(segment);
@@ -308,14 +365,15 @@ impl At<'_> {
         budget.spend(1)?;
         let created = || -> Result<Tree<'t>, ApplyError> {
             match pointer::index(next) {
-                None => Ok(Tree::Object(Vec::new())),
+                None => Ok(Tree::Object(Vec::new(), self.turn)),
                 Some(index) if index < -1 => Err(self.out_of_range(index, 0)),
                 Some(index) => {
-                    Ok(Tree::Array(self.padding(index, index.max(0).unsigned_abs(), budget)?))
+                    let padding = self.padding(index, index.max(0).unsigned_abs(), budget)?;
+                    Ok(Tree::Array(padding, self.turn))
                 }
             }
         };
-        match node.open(budget)? {
+        match node.open(self.turn, budget)? {
             None => Err(self.scalar(level)),
             Some(Opened::Object(members)) => {
                 let key = pointer::unescape(segment);
@@ -391,7 +449,7 @@ impl At<'_> {
         value: Value,
         budget: &Budget<'_>,
     ) -> Result<(), ApplyError> {
-        match node.open(budget)? {
+        match node.open(self.turn, budget)? {
             None => return Err(self.scalar(level)),
             Some(Opened::Object(members)) => {
                 let key = pointer::unescape(segment);
@@ -425,7 +483,7 @@ impl At<'_> {
         segment: &str,
         budget: &Budget<'_>,
     ) -> Result<(), ApplyError> {
-        match node.open(budget)? {
+        match node.open(self.turn, budget)? {
             None => {}
             Some(Opened::Object(members)) => {
                 let key = pointer::unescape(segment);
@@ -453,6 +511,8 @@ fn insertion(index: i64, len: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const DOC: &str =
@@ -573,5 +633,68 @@ mod tests {
         let deep = format!("add {} 1", "/a".repeat(MAX_DEPTH));
         assert!(patched(&deep).is_err_and(|error| error.ends_with("deeper than 512 levels")));
         assert!(patched(&format!("add {} 1", "/a".repeat(MAX_DEPTH - 1))).is_ok());
+    }
+
+    fn operation() -> impl Strategy<Value = PatchOperation> {
+        let op = prop_oneof![Just(Op::Add), Just(Op::Add), Just(Op::Replace), Just(Op::Remove)];
+        let paths = [
+            "/o/k",
+            "/o/n",
+            "/o/new",
+            "/o/new/x",
+            "/o/new/x/y",
+            "/o",
+            "/l/0",
+            "/l/-1",
+            "/l/9",
+            "/c/0/x",
+            "/c/1/x",
+            "/c/-",
+            "/s/x",
+            "/s",
+            "/new/0/x",
+            "/new",
+            "none",
+        ];
+        let values = ["1", "null", r#""v""#, r#"{"x": {"y": 1}}"#, r#"["a", "b"]"#];
+        (op, prop::sample::select(paths.to_vec()), prop::sample::select(values.to_vec())).prop_map(
+            |(op, path, value)| PatchOperation {
+                op,
+                path: path.to_owned(),
+                value: Value::from_json(value.as_bytes()).ok(),
+            },
+        )
+    }
+
+    proptest! {
+        /// Rules that change one tree in turn come to the same, and pay the same, as those that open the
+        /// document anew.
+        #[test]
+        fn turns_are_as_good_as_trees(
+            rules in prop::collection::vec(prop::collection::vec(operation(), 1..4), 1..8),
+        ) {
+            let mut document = Value::from_json(DOC.as_bytes()).expect(DOC);
+            let mut shared = Tree::from(document.clone());
+            for (turn, operations) in (1..).zip(&rules) {
+                let (mut own, alone) = (Tree::from(document.clone()), Budget::unlimited());
+                let together = Budget::unlimited();
+                for operation in operations {
+                    let before = own.clone().into_value();
+                    let one = apply(&mut own, operation, &alone);
+                    let other = apply_in(&mut shared, operation, turn, &together);
+                    let changed = *other.as_ref().unwrap_or(&true);
+                    prop_assert_eq!(&one, &other.map(|_| ()));
+                    prop_assert_eq!(alone.steps_spent(), together.steps_spent());
+                    prop_assert_eq!(alone.bytes_spent(), together.bytes_spent());
+                    let after = own.clone().into_value();
+                    prop_assert!(changed || before == after);
+                    prop_assert_eq!(shared.clone().into_value(), after);
+                    if one.is_err() {
+                        break;
+                    }
+                }
+                document = own.into_value();
+            }
+        }
     }
 }

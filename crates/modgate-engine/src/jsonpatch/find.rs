@@ -9,6 +9,14 @@ pub(crate) fn find<'v>(document: &'v Value, path: &str) -> Option<&'v Value> {
     pointer::segments(path)?.try_fold(document, step)
 }
 
+/// The first keys of a path, at most two: what an operation changes is below them. Elements of a list have no
+/// key.
+pub(crate) fn first_keys(path: &str) -> Vec<String> {
+    let keys = pointer::segments(path).into_iter().flatten().take(2);
+    let keys = keys.take_while(|segment| *segment != "-" && pointer::index(segment).is_none());
+    keys.map(|segment| pointer::unescape(segment).into_owned()).collect()
+}
+
 /// How many members the container of what a path addresses has.
 pub(crate) fn parent_len(document: &Value, path: &str) -> Option<usize> {
     let (parent, _) = path.rsplit_once('/')?;

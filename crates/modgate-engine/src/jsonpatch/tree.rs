@@ -9,11 +9,18 @@ pub enum Tree<'t> {
     Value(Value),
     /// Untouched, as text; must be valid JSON.
     Text(&'t str),
-    /// An opened object, sorted by key.
-    Object(Vec<(Str, Tree<'t>)>),
-    /// An opened array.
-    Array(Vec<Tree<'t>>),
+    /// An opened object, sorted by key, and the turn that opened it last.
+    Object(Vec<(Str, Tree<'t>)>, Turn),
+    /// An opened array, and the turn that opened it last.
+    Array(Vec<Tree<'t>>, Turn),
 }
+
+/// The number of one user of a tree that several change one after the other. Each pays for what it opens as if
+/// nobody had opened it before: the cost of a user does not depend on the others.
+pub(crate) type Turn = u32;
+
+/// The turn of a tree that has one user.
+pub(super) const ONLY: Turn = 0;
 
 /// Operations on a node that do not open it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +50,8 @@ impl<'t> Tree<'t> {
 
     pub(super) fn shape(&self) -> Shape {
         match self {
-            Self::Object(_) | Self::Value(Value::Object(_)) => Shape::Object,
-            Self::Array(_) | Self::Value(Value::Array(_)) => Shape::Array,
+            Self::Object(..) | Self::Value(Value::Object(_)) => Shape::Object,
+            Self::Array(..) | Self::Value(Value::Array(_)) => Shape::Array,
             Self::Value(Value::Null) => Shape::Null,
             Self::Value(_) => Shape::Scalar,
             Self::Text(text) => match text.as_bytes().first() {
@@ -56,25 +63,33 @@ impl<'t> Tree<'t> {
         }
     }
 
-    /// Opens a container; `None` for anything else. Costs a step per member.
+    /// Opens a container; `None` for anything else. Costs a step per member, once in a turn.
     pub(super) fn open(
         &mut self,
+        turn: Turn,
         budget: &Budget<'_>,
     ) -> Result<Option<Opened<'_, 't>>, Exhausted> {
         let opened = match &*self {
             Self::Value(Value::Object(object)) => {
                 budget.spend(object.len() as u64)?;
-                Some(Self::Object(
-                    object.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect(),
-                ))
+                let members = object.iter().map(|(key, value)| (key.clone(), value.clone().into()));
+                Some(Self::Object(members.collect(), turn))
             }
             Self::Value(Value::Array(array)) => {
                 budget.spend(array.len() as u64)?;
-                Some(Self::Array(array.iter().cloned().map(Self::Value).collect()))
+                Some(Self::Array(array.iter().cloned().map(Self::Value).collect(), turn))
             }
             Self::Text(text) if matches!(self.shape(), Shape::Object | Shape::Array) => {
                 budget.spend(text.len() as u64)?;
-                Some(open_text(text))
+                Some(open_text(text, turn))
+            }
+            Self::Object(members, last) if *last != turn => {
+                budget.spend(members.len() as u64)?;
+                None
+            }
+            Self::Array(elements, last) if *last != turn => {
+                budget.spend(elements.len() as u64)?;
+                None
             }
             _ => None,
         };
@@ -82,10 +97,35 @@ impl<'t> Tree<'t> {
             *self = opened;
         }
         Ok(match self {
-            Self::Object(members) => Some(Opened::Object(members)),
-            Self::Array(elements) => Some(Opened::Array(elements)),
+            Self::Object(members, last) => {
+                *last = turn;
+                Some(Opened::Object(members))
+            }
+            Self::Array(elements, last) => {
+                *last = turn;
+                Some(Opened::Array(elements))
+            }
             Self::Value(_) | Self::Text(_) => None,
         })
+    }
+
+    /// Whether it holds this value, where nothing is text.
+    pub(super) fn holds(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Value(own), value) => own == value,
+            (Self::Object(members, _), Value::Object(others)) => {
+                members.len() == others.len()
+                    && members
+                        .iter()
+                        .zip(others)
+                        .all(|((key, member), (name, other))| key == name && member.holds(other))
+            }
+            (Self::Array(elements, _), Value::Array(others)) => {
+                elements.len() == others.len()
+                    && elements.iter().zip(others).all(|(element, other)| element.holds(other))
+            }
+            _ => false,
+        }
     }
 
     /// Opens the root, as every operation would; `false` if it is a scalar.
@@ -94,7 +134,7 @@ impl<'t> Tree<'t> {
     ///
     /// When the budget runs out.
     pub fn open_root(&mut self, budget: &Budget<'_>) -> Result<bool, Exhausted> {
-        Ok(self.open(budget)?.is_some())
+        Ok(self.open(ONLY, budget)?.is_some())
     }
 
     /// Whether the document is `null`.
@@ -102,7 +142,7 @@ impl<'t> Tree<'t> {
         match self {
             Self::Value(value) => value.is_null(),
             Self::Text(text) => text.trim() == "null",
-            Self::Object(_) | Self::Array(_) => false,
+            Self::Object(..) | Self::Array(..) => false,
         }
     }
 
@@ -112,11 +152,11 @@ impl<'t> Tree<'t> {
             Self::Value(value) => value,
             // Checked by `of_text`.
             Self::Text(text) => Value::from_json(text.as_bytes()).unwrap_or_default(),
-            Self::Object(members) => Object::from_sorted(
+            Self::Object(members, _) => Object::from_sorted(
                 members.into_iter().map(|(key, member)| (key, member.into_value())),
             )
             .into(),
-            Self::Array(elements) => elements.into_iter().map(Self::into_value).collect(),
+            Self::Array(elements, _) => elements.into_iter().map(Self::into_value).collect(),
         }
     }
 
@@ -126,7 +166,7 @@ impl<'t> Tree<'t> {
         match self {
             Self::Value(value) => json::write(value, out, json::Escape::Html),
             Self::Text(text) => compact(text, out),
-            Self::Object(members) => {
+            Self::Object(members, _) => {
                 out.push('{');
                 for (index, (key, member)) in members.iter().enumerate() {
                     if index > 0 {
@@ -138,7 +178,7 @@ impl<'t> Tree<'t> {
                 }
                 out.push('}');
             }
-            Self::Array(elements) => {
+            Self::Array(elements, _) => {
                 out.push('[');
                 for (index, element) in elements.iter().enumerate() {
                     if index > 0 {
@@ -162,12 +202,12 @@ impl From<Value> for Tree<'_> {
 const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// Splits the text of a valid object or array into its members.
-fn open_text(text: &str) -> Tree<'_> {
+fn open_text(text: &str, turn: Turn) -> Tree<'_> {
     let is_object = text.starts_with('{');
     let inside = text.get(1..text.len().saturating_sub(1)).unwrap_or_default().trim_matches(WHITE);
     let parts = if inside.is_empty() { Vec::new() } else { split(inside, b',') };
     if !is_object {
-        return Tree::Array(parts.into_iter().map(Tree::Text).collect());
+        return Tree::Array(parts.into_iter().map(Tree::Text).collect(), turn);
     }
     let mut members: Vec<(Str, Tree<'_>)> = Vec::with_capacity(parts.len());
     for part in parts {
@@ -183,7 +223,7 @@ fn open_text(text: &str) -> Tree<'_> {
     members.reverse();
     members.sort_by(|(a, _), (b, _)| a.cmp(b));
     members.dedup_by(|(a, _), (b, _)| a == b);
-    Tree::Object(members)
+    Tree::Object(members, turn)
 }
 
 /// Splits valid JSON at a separator outside of strings and nested containers; trims the parts.
@@ -253,7 +293,9 @@ mod tests {
             r#"{"b":{"z":1,"a":"\u003cx, \"y\": [\u003e"},"a":[1,{"q":2,"p":3}],"a\u0062":1.50}"#
         );
         let budget = Budget::unlimited();
-        let Ok(Some(Opened::Object(members))) = tree.open(&budget) else { panic!("an object") };
+        let Ok(Some(Opened::Object(members))) = tree.open(ONLY, &budget) else {
+            panic!("an object")
+        };
         let keys: Vec<&str> = members.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys, ["a", "ab", "b"]);
         assert_eq!(
@@ -267,10 +309,10 @@ mod tests {
     fn duplicate_keys_and_empty_containers() {
         let budget = Budget::unlimited();
         let mut tree = Tree::of_text(r#"{"a":1,"b":[ ],"a":2}"#).expect("json");
-        assert!(tree.open(&budget).expect("budget").is_some());
+        assert!(tree.open(ONLY, &budget).expect("budget").is_some());
         assert_eq!(tree.into_value().to_json(), r#"{"a":2,"b":[]}"#);
         let mut empty = Tree::of_text("{ }").expect("json");
-        assert!(empty.open(&budget).expect("budget").is_some());
+        assert!(empty.open(ONLY, &budget).expect("budget").is_some());
         assert_eq!(empty.into_value().to_json(), "{}");
         assert!(Tree::of_text("hello").is_err());
     }

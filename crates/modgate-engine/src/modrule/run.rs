@@ -7,6 +7,7 @@ use modgate_template::{Env, RejectContext, RenderError};
 use modgate_value::{Budget, Value};
 
 use super::{
+    changes::Changes,
     compile::{Action, CompiledModRule, PatchStep},
     last_applied::{self, LastApplied},
     matching::{self, Memo, Undecided},
@@ -28,6 +29,9 @@ const MAX_WARNINGS: usize = 20;
 
 /// Watches a run; [`NoopObserver`] for runs that are not explained.
 pub(super) trait Observer {
+    /// Whether it sees anything.
+    const SEES: bool = true;
+
     /// A candidate of a tier was asked whether it matches `document`.
     fn considered(
         &mut self,
@@ -52,6 +56,8 @@ pub(super) trait Observer {
 pub(super) struct NoopObserver;
 
 impl Observer for NoopObserver {
+    const SEES: bool = false;
+
     fn considered(&mut self, _: &CompiledModRule, _: &Value, _: &Result<bool, Undecided>) {}
     fn patched(
         &mut self,
@@ -142,8 +148,9 @@ struct Run<'a> {
     budget: &'a Budget<'a>,
     /// The working document before any rule.
     before: Value,
-    /// The working document now.
+    /// The working document now, but for `changes`.
     document: Value,
+    changes: Changes,
     memo: Memo,
     /// The document with a summary of its Node, once some rule that may not see more asked for it.
     summary: Option<Value>,
@@ -191,6 +198,7 @@ impl<'a> Run<'a> {
             has_node: references::has_node(&document),
             version: 0,
             document,
+            changes: Changes::default(),
             memo: Memo::default(),
             summary: None,
             summary_memo: Memo::default(),
@@ -212,6 +220,13 @@ impl<'a> Run<'a> {
         self.has_node = references::has_node(&document);
         self.version += 1;
         std::mem::replace(&mut self.document, document)
+    }
+
+    /// Makes the changes of rules part of the document.
+    fn settle(&mut self) {
+        if let Some(document) = self.changes.take() {
+            self.set_document(document);
+        }
     }
 
     /// Whether the rule sees a summary of the Node; it is then in `summary`.
@@ -268,6 +283,7 @@ impl<'a> Run<'a> {
                     self.apply(rule, steps, &mut last_applied, observer);
                 }
             }
+            self.settle();
         }
         let document = last_applied.finish(std::mem::take(&mut self.document));
         self.set_document(document);
@@ -295,6 +311,13 @@ impl<'a> Run<'a> {
         observer: &mut O,
         budget: &Budget<'_>,
     ) {
+        // What is explained, and a rule that may see a part of the Node, gets a document of its own; so does
+        // every rule of the oracle.
+        let is_plain = O::SEES || self.has_node || self.config.lookup == Lookup::Scan;
+        if is_plain || self.changes.concern(steps) {
+            self.settle();
+        }
+        let summarized = self.sees_summary(rule);
         let seen = self.seen_by(rule);
         let reads = steps.iter().fold(Reads::default(), |all, step| all.and(step.reads));
         if let Some(message) = self.unread(reads).map(ToString::to_string) {
@@ -322,22 +345,30 @@ impl<'a> Run<'a> {
             }
         };
         let operations = || calculated.iter().map(|calculated| &calculated.operation);
-        match apply_all(&seen, operations(), budget) {
-            Ok(document) => {
+        let applied = if summarized {
+            apply_all(&seen, operations(), budget).map(|document| {
                 let document = self.with_all_references(&seen, document);
                 self.set_document(document);
-                observer.patched(rule, &seen, &calculated, None);
+            })
+        } else {
+            self.changes.apply(&self.document, operations(), budget)
+        };
+        if let Err(error) = applied {
+            if !summarized && let Some(document) = self.changes.undone(&self.document) {
+                self.set_document(document);
             }
-            Err(error) => {
-                let kind = match error {
-                    ApplyError::Exhausted(_) => FailureKind::Budget,
-                    _ => FailureKind::ApplyPatch,
-                };
-                self.drop_patch(rule, kind, error.to_string());
-                observer.patched(rule, &seen, &calculated, self.failures.last());
-                return;
-            }
+            let kind = match error {
+                ApplyError::Exhausted(_) => FailureKind::Budget,
+                _ => FailureKind::ApplyPatch,
+            };
+            self.drop_patch(rule, kind, error.to_string());
+            observer.patched(rule, &seen, &calculated, self.failures.last());
+            return;
         }
+        if self.changes.reach(SYNTHETIC_REFS) {
+            self.settle();
+        }
+        observer.patched(rule, &seen, &calculated, None);
         for missing in calculated.iter().filter(|calculated| calculated.has_no_value()) {
             self.warnings.push(format!(
                 "ModRule {}: spec.patch[{}].value: `<no value>` was written to {} (Q-23)",

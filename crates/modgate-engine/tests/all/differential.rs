@@ -40,7 +40,7 @@ fn criterion() -> impl Strategy<Value = String> {
 fn some_rule() -> impl Strategy<Value = (Value, u8)> {
     let action = prop_oneof![
         Just("type: Reject, rejectMessage: '{{ .Target.kind }}'".to_owned()),
-        (kind(), 0..7_u8).prop_map(|(kind, shape)| {
+        (kind(), 0..17_u8).prop_map(|(kind, shape)| {
             let patch = match shape {
                 0 => format!("{{op: replace, path: /kind, value: '\"{kind}\"'}}"),
                 1 => "{op: add, path: /metadata/labels/x, value: '\"1\"'}".to_owned(),
@@ -48,6 +48,28 @@ fn some_rule() -> impl Strategy<Value = (Value, u8)> {
                 3 => "{op: add, path: /metadata/namespace, value: b}".to_owned(),
                 4 => "{op: add, path: /metadata/namespace, value: \"['7', b]\"}".to_owned(),
                 5 => "{op: remove, path: /metadata}".to_owned(),
+                6 => "{op: add, path: /metadata/labels/y, value: '{{ .Target.metadata.labels.x }}'}"
+                    .to_owned(),
+                7 => format!(
+                    "{{op: add, select: '$.spec.list[*]', path: /spec/copies/#0, value: '\"{kind}\"'}}"
+                ),
+                8 => format!(
+                    "{{op: add, select: '$.metadata.labels.*', path: /spec/seen/#0, value: '\"{kind}\"'}}"
+                ),
+                // All of a rule's operations or none.
+                9 => "{op: add, path: /metadata/labels/z, value: '\"1\"'}, {op: remove, path: /kind}, \
+                      {op: replace, path: /nope/nope, value: '1'}"
+                    .to_owned(),
+                10 => "{op: remove, path: /metadata/labels}".to_owned(),
+                11 => "{op: add, path: /metadata/labels/x/inner, value: '1'}".to_owned(),
+                12 => "{op: add, path: /syntheticRefs/node/x, value: '1'}, \
+                       {op: remove, path: /syntheticRefs/namespace}"
+                    .to_owned(),
+                13 => format!("{{op: add, path: /metadata/annotations/{kind}, value: '\"1\"'}}"),
+                14 => "{op: replace, path: /metadata/annotations/Pod, value: '\"2\"'}".to_owned(),
+                15 => "{op: add, select: '$.syntheticRefs.namespace.metadata', path: /spec/home, \
+                       value: '1'}"
+                    .to_owned(),
                 _ => "{op: replace, path: /nope/nope, value: '1'}".to_owned(),
             };
             format!("type: Patch, patch: [{patch}]")
