@@ -3,12 +3,14 @@
 mod chart;
 mod functions;
 
-use std::{env, fs, process::Command};
+use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
 use modgate_engine::{Code, api::crds};
 use modgate_testkit::{cluster::build, corpus};
 use modgate_value::{Value, yaml};
+
+use crate::program;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -176,15 +178,14 @@ fn help_of(command: &[&str]) -> Result<String> {
 
 /// What the binary prints when it is called like this.
 fn printed(arguments: &[&str]) -> Result<String> {
-    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["run", "--quiet", "--package", "modgate", "--"])
+    let output = Command::new(program::built()?)
         .args(arguments)
         .current_dir(corpus::repository())
         // A terminal's width must not show in the file.
         .env("COLUMNS", "100")
         .env_remove("CLICOLOR_FORCE")
         .output()
-        .context("cannot run cargo")?;
+        .context("cannot run modgate")?;
     ensure!(
         output.status.success(),
         "`modgate {}` failed: {}",

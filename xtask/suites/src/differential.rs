@@ -338,15 +338,7 @@ fn go_build(folder: &Path, name: &str, flags: &[&str]) -> Result<PathBuf> {
 fn binary(given: Option<&Path>) -> Result<PathBuf> {
     let binary = match given {
         Some(binary) => binary.to_owned(),
-        None => {
-            let status = Command::new(env!("CARGO"))
-                .args(["build", "--quiet", "--package", "modgate"])
-                .current_dir(root())
-                .status()
-                .context("run cargo")?;
-            ensure!(status.success(), "cargo did not build modgate");
-            root().join("target/debug/modgate")
-        }
+        None => crate::program::built()?.to_owned(),
     };
     fs::canonicalize(binary).context("find modgate")
 }
