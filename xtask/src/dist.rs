@@ -82,6 +82,8 @@ struct About {
     time: u64,
     commit: Option<String>,
     is_dirty: bool,
+    /// Whether the programs are made from this commit, rather than given.
+    is_built: bool,
     source: Option<String>,
     image: Option<String>,
 }
@@ -119,6 +121,7 @@ impl About {
             time,
             commit,
             is_dirty,
+            is_built: args.binaries.is_empty(),
             source,
             image: args.image.clone(),
         })

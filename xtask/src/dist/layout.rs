@@ -152,7 +152,7 @@ fn annotations(about: &About) -> Value {
         ("org.opencontainers.image.version", about.version.clone()),
         ("org.opencontainers.image.created", timestamp(about.time)),
     ];
-    if let Some(commit) = &about.commit {
+    if let Some(commit) = about.commit.as_ref().filter(|_| about.is_built && !about.is_dirty) {
         members.push(("org.opencontainers.image.revision", commit.clone()));
     }
     if let Some(source) = &about.source {

@@ -53,6 +53,7 @@ mod tests {
             time: 0,
             commit: None,
             is_dirty: false,
+            is_built: true,
             source: source.map(str::to_owned),
             image: None,
         }
