@@ -127,6 +127,11 @@ fn violations_stand_at_the_field() {
     let other = TEMPLATE.replace("\"%v is not ours\", [container.image]", "\"not %v\", [\"ours\"]");
     fs::write(folder.path().join("policy.yaml"), other).expect("a file");
     let said = out(&modgate(folder.path(), &files));
+    assert!(said.contains("file=pod.yaml,line=6,"), "what the policy read: {said}");
+    let (head, _) = TEMPLATE.split_once("container :=").expect("the body of the rule");
+    fs::write(folder.path().join("policy.yaml"), format!("{head}msg := \"no\"\n      }}\n"))
+        .expect("a file");
+    let said = out(&modgate(folder.path(), &files));
     assert!(said.contains("file=pod.yaml,line=3,"), "the name, where no field is known: {said}");
 }
 
