@@ -322,6 +322,14 @@ fn notes_say_what_is_refused() {
             "ignoreLabel.enabled=false,kubemod.enabled=false",
             "the API server lets everything through unchecked.",
         ),
+        // The version, how to wait, what was installed, and what to do next.
+        ("replicas=3", concat!("modgate ", env!("CARGO_PKG_VERSION"), " is being installed into")),
+        ("replicas=3", "kubectl rollout status deployment/modgate -n gatekeeper-system"),
+        (
+            "profile=gatekeeper",
+            "Profile gatekeeper:\n  - constraints (Ignore while no Pod answers)",
+        ),
+        ("replicas=3", "Next: apply a policy and look at its status."),
     ] {
         let mut install = helm.command();
         install.args(["install", "modgate"]).arg(Helm::chart());

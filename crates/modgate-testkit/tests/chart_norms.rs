@@ -603,6 +603,44 @@ fn rules_and_selectors_can_be_replaced() {
     );
 }
 
+#[test]
+fn a_service_account_of_others() {
+    let Some(helm) = helm() else { return };
+    let all = set(&helm, "serviceAccount.create=false,serviceAccount.name=theirs");
+    assert!(!all.iter().any(|it| text(it, &["kind"]) == "ServiceAccount"));
+    let account = at(find(&all, "Deployment/modgate"), &format!("{POD}/serviceAccountName"));
+    assert_eq!(account, r#""theirs""#);
+    assert!(has(&set(&helm, "replicas=1"), "ServiceAccount/gatekeeper-admin"));
+}
+
+/// What catalogs of charts show, and what Helm would warn of when it packages the chart.
+#[test]
+fn the_chart_as_catalogs_show_it() {
+    let folder = corpus::repository().join("deploy/chart");
+    let chart = fs::read_to_string(folder.join("Chart.yaml")).expect("Chart.yaml");
+    let chart = yaml::value(&chart).expect("YAML");
+    for field in ["apiVersion", "name", "description", "type", "icon", "kubeVersion"] {
+        assert!(!text(&chart, &[field]).is_empty(), "{field}");
+    }
+    for field in ["version", "appVersion"] {
+        assert_eq!(text(&chart, &[field]), env!("CARGO_PKG_VERSION"), "{field}");
+    }
+    assert!(list(&chart, &["keywords"]).len() > 3);
+    assert!(!list(&chart, &["maintainers"]).is_empty());
+    for annotation in ["license", "category", "operator", "prerelease"] {
+        let name = format!("artifacthub.io/{annotation}");
+        assert!(!text(&chart, &["annotations", &name]).is_empty(), "{name}");
+    }
+    let mut open = vec![folder];
+    while let Some(path) = open.pop() {
+        let kind = fs::symlink_metadata(&path).expect("metadata").file_type();
+        assert!(!kind.is_symlink(), "{}: Helm warns of symbolic links", path.display());
+        if kind.is_dir() {
+            open.extend(fs::read_dir(path).expect("a folder").map(|it| it.expect("entry").path()));
+        }
+    }
+}
+
 /// `cargo xtask codegen` describes every value in schema and README; here, that both are complete.
 #[test]
 fn every_value_is_described() {
