@@ -503,7 +503,7 @@ fn lower_rule(
             }
         }
     }
-    Rule { group, frame: 0, args, keys, branches, keyed, part: None, names: Vec::new(), span }
+    Rule { group, frame: 0, args, keys, branches, keyed, names: Vec::new(), span }
 }
 
 fn compile_query(

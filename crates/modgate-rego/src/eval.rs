@@ -11,6 +11,7 @@
 mod coverage;
 mod document;
 mod error;
+mod hash;
 mod rule;
 mod run;
 mod share;
@@ -112,11 +113,13 @@ pub fn shared_document<'a>(
     context: Context<'a>,
     memo: &'a Memo<'a>,
 ) -> Result<Option<Value<'a>>, Error> {
-    let mut machine = Machine::new(program, context);
+    let mut machine = Machine::with(memo.take_room(), program, context);
     // A trace shows everything.
     machine.memo = machine.tracer.is_none().then_some(memo);
     let value = machine.group_value(group);
-    machine.locate(value)
+    let value = machine.locate(value);
+    memo.put_room(machine.into_room());
+    value
 }
 
 /// Why a run ended before every way was tried.
@@ -154,6 +157,15 @@ impl From<Limit> for Stop {
     }
 }
 
+/// Memory that evaluations use one after the other.
+#[derive(Default)]
+struct Room<'a> {
+    slots: Vec<Value<'a>>,
+    overlays: Vec<Overlay<'a>>,
+    places: Vec<Option<Option<Value<'a>>>>,
+    cache: Cache<'a>,
+}
+
 /// The state of one evaluation.
 struct Machine<'a> {
     program: &'a Program,
@@ -186,6 +198,16 @@ struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     fn new(program: &'a Program, context: Context<'a>) -> Self {
+        Self::with(Room::default(), program, context)
+    }
+
+    /// In the room that another evaluation has left.
+    fn with(room: Room<'a>, program: &'a Program, context: Context<'a>) -> Self {
+        let Room { mut slots, mut overlays, mut places, cache } = room;
+        slots.reserve(SLOTS);
+        let cache = cache.cleared(program.groups.len());
+        overlays.push(Overlay::new(context.input, cache));
+        places.resize(program.paths.len(), None);
         Self {
             program,
             heap: context.heap,
@@ -193,18 +215,28 @@ impl<'a> Machine<'a> {
             builtins: builtins::Context::new(context.heap, context.host),
             strict_builtin_errors: context.strict_builtin_errors,
             tracer: context.tracer,
-            slots: Vec::with_capacity(SLOTS),
+            slots,
             base: 0,
             rule: None,
-            overlays: vec![Overlay::new(context.input, Cache::new(program.groups.len()))],
+            overlays,
             overlay: 0,
-            places: Vec::new(),
+            places,
             memo: None,
             notes: None,
             nesting: 0,
             stack: crate::stack_position(),
             span: None,
         }
+    }
+
+    /// The room for another evaluation.
+    fn into_room(self) -> Room<'a> {
+        let Self { mut slots, mut overlays, mut places, .. } = self;
+        slots.clear();
+        places.clear();
+        overlays.truncate(1);
+        let cache = overlays.pop().map(Overlay::into_cache).unwrap_or_default();
+        Room { slots, overlays, places, cache }
     }
 
     /// Runs `inner` one level deeper.

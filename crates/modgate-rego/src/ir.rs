@@ -158,6 +158,18 @@ pub(crate) struct Group {
     pub(crate) default: Option<RuleId>,
     /// Which of the rules can succeed, where one argument tells.
     pub(crate) index: Option<Index>,
+    /// How to compute all of the set, where it is not rule by rule.
+    pub(crate) whole: Option<Whole>,
+}
+
+/// The rules of a set in another form, which has the same members: what rules have in common is computed
+/// once.
+#[derive(Debug, Clone)]
+pub(crate) struct Whole {
+    /// The members that evaluations under other parameters have, too.
+    pub(crate) part: Option<GroupId>,
+    /// The rules of all other members.
+    pub(crate) rules: Vec<RuleId>,
 }
 
 /// The rules of a function by the text that each requires of one argument.
@@ -179,7 +191,7 @@ pub(crate) enum GroupKind {
     /// An object, possibly nested, possibly with sets at its leaves. Empty, not undefined, when
     /// no rule succeeds.
     Object,
-    /// What one rule adds to a set, as an array; no reference leads to it.
+    /// What some rules add to a set, as an array; no reference leads to it.
     Part,
     /// A function. All rules that succeed for the same arguments must agree.
     Function {
@@ -210,8 +222,6 @@ pub(crate) struct Rule {
     /// OPA looks at a single key of a partial rule in this way, without evaluating the rest of
     /// the document.
     pub(crate) keyed: Vec<Keyed>,
-    /// What it adds to its set, as a document that evaluations share.
-    pub(crate) part: Option<GroupId>,
     /// The names of the slots, for traces. Generated variables have an empty name.
     pub(crate) names: Vec<Str>,
     /// The whole rule.
@@ -261,8 +271,15 @@ pub(crate) struct Stmt {
     pub(crate) generated: bool,
 }
 
+/// Those are equal that do the same, wherever they come from.
+impl PartialEq for Stmt {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
+    }
+}
+
 /// The kinds of statements.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum StmtKind {
     /// Succeeds for each value of the source that is not `false`.
     Test(Source),
@@ -276,10 +293,16 @@ pub(crate) enum StmtKind {
     With(Vec<With>, Body),
     /// Succeeds once when the body succeeds for each member of the domain.
     Every(Box<Every>),
+    /// Succeeds once when one of the bodies succeeds, which are tried in their order. Binds nothing. Only
+    /// specialized programs have it.
+    Any(Vec<Body>),
+    /// Succeeds as often as all of the bodies do, one body after the other. Nothing reads what they bind
+    /// but statements inside and the slot that all of them bind. Only specialized programs have it.
+    Each(Vec<Body>),
 }
 
 /// `every k, v in domain { body }`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Every {
     /// The collection.
     pub(crate) domain: Term,
@@ -292,7 +315,7 @@ pub(crate) struct Every {
 }
 
 /// Something that may yield no value, one or several.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Source {
     /// Exactly one value.
     Term(Term),
@@ -305,7 +328,7 @@ pub(crate) enum Source {
 }
 
 /// A reference.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ref {
     /// Where it starts.
     pub(crate) base: Base,
@@ -314,7 +337,7 @@ pub(crate) struct Ref {
 }
 
 /// Where a reference starts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Base {
     /// A value at hand.
     Term(Term),
@@ -343,7 +366,7 @@ pub(crate) enum DataBase {
 }
 
 /// One step of a reference.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Operand {
     /// Look this key up.
     Key(Term),
@@ -352,7 +375,7 @@ pub(crate) enum Operand {
 }
 
 /// A call.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Call {
     /// The function.
     pub(crate) callee: Callee,
@@ -370,7 +393,7 @@ pub(crate) enum Callee {
 }
 
 /// A comprehension. Its variables live in the frame of the rule around it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Comprehension {
     /// The value collected for each success of the body.
     pub(crate) head: Collect,
@@ -382,7 +405,7 @@ pub(crate) struct Comprehension {
 }
 
 /// The values that a comprehension collects.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Collect {
     /// An array, in order of success.
     Array(Term),
@@ -410,7 +433,7 @@ pub(crate) enum Term {
 }
 
 /// A pattern that a value is matched against.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Pattern {
     /// Anything.
     Any,

@@ -218,6 +218,9 @@ impl Analysis<'_> {
                     self.pattern(pattern, places, slots);
                 }
                 StmtKind::Not(body) => self.body(body, slots),
+                StmtKind::Any(bodies) | StmtKind::Each(bodies) => {
+                    bodies.iter().for_each(|body| self.body(body, slots));
+                }
                 StmtKind::With(withs, body) => {
                     for with in withs {
                         if let WithValue::Term(term) = &with.value {

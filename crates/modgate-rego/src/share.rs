@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::ir::{
     Base, Branch, Call, Callee, Collect, Comprehension, ConstId, DataBase, Every, Group, GroupId,
     GroupKind, Leaf, Operand, Pattern, Program, Ref, Rule, RuleId, SetId, Source, Stmt, StmtKind,
-    Term,
+    Term, Whole,
     shared::{Key, Keys},
 };
 
@@ -127,7 +127,7 @@ impl<'p> Digester<'p> {
 
     fn group_key(&mut self, id: GroupId) -> Option<Key> {
         let program = self.program;
-        let Group { path: _, kind, rules, default, index: _ } =
+        let Group { path: _, kind, rules, default, index: _, whole } =
             program.groups.get(id.0 as usize)?;
         let mut text = Text::default();
         match kind {
@@ -145,14 +145,23 @@ impl<'p> Digester<'p> {
         if let Some(default) = default {
             self.rule(*default, &mut text)?;
         }
+        // Two forms of the same rules take other steps.
+        text.tag(u8::from(whole.is_some()));
+        if let Some(Whole { part, rules }) = whole {
+            text.tag(u8::from(part.is_some()));
+            text.number(rules.len());
+            rules.iter().try_for_each(|rule| self.rule(*rule, &mut text))?;
+            if let Some(part) = part {
+                self.other(*part, &mut text)?;
+            }
+        }
         Some(text.key())
     }
 
     fn rule(&mut self, id: RuleId, text: &mut Text) -> Option<()> {
         let program = self.program;
         let rule = program.rules.get(id.0 as usize)?;
-        let Rule { group: _, frame, args, keys, branches, keyed, part: _, names: _, span: _ } =
-            rule;
+        let Rule { group: _, frame, args, keys, branches, keyed, names: _, span: _ } = rule;
         text.number(*frame as usize);
         self.patterns(args, text)?;
         self.terms(keys, text)?;
@@ -199,6 +208,11 @@ impl<'p> Digester<'p> {
                 self.pattern(key, text)?;
                 self.pattern(value, text)?;
                 self.body(body, text)
+            }
+            StmtKind::Any(bodies) | StmtKind::Each(bodies) => {
+                text.tag(if matches!(stmt.kind, StmtKind::Any(_)) { 4 } else { 5 });
+                text.number(bodies.len());
+                bodies.iter().try_for_each(|body| self.body(body, text))
             }
             StmtKind::With(..) => None,
         })

@@ -8,10 +8,10 @@
 //! # What stays the same
 //!
 //! Every document and every function has the value it has in the original program for every input
-//! that holds the known value, but for members of sets that no rule asks for. Three things may differ:
+//! that holds the known value, but for members of sets that no rule asks for. Four things may differ:
 //! fewer steps are spent, a trace shows the specialized program (so trace the original),
-//! and an error in front of a statement that can never hold is not met, nor one of a member that no
-//! rule asks for.
+//! an error in front of a statement that can never hold or that need not is not met, nor one of a member
+//! that no rule asks for, and of several errors another one may be the first (so ask the original).
 //!
 //! Only what succeeds within its budget is computed ahead; what is kept of it is bounded, too, and
 //! where there is too much of it the original program is used. Whatever fails, depends on the outside
@@ -20,9 +20,11 @@
 mod body;
 mod demand;
 mod fold;
+mod inline;
 mod known;
+mod merge;
 mod paths;
-mod split;
+mod slots;
 
 use std::sync::Arc;
 
@@ -73,6 +75,7 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
         groups: program.groups.to_vec(),
         facts: vec![None; program.groups.len()],
         depth: 0,
+        inlined: 0,
         kept: 0,
         spent: false,
     };
@@ -87,7 +90,7 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
     let Specializer { constants, sets, mut rules, mut groups, .. } = specializer;
     let constants = constants.into_values();
     demand::narrow(&constants, &mut rules, &mut groups);
-    split::split(&mut rules, &mut groups);
+    merge::merge(program, key, &constants, &mut rules, &mut groups);
     let special = Program {
         constants: constants.into(),
         sets: sets.into(),
@@ -134,6 +137,8 @@ struct Specializer<'p> {
     /// By group, once it has been looked at.
     facts: Vec<Option<Fact>>,
     depth: u32,
+    /// How many functions around what is looked at have been put in the place of their calls.
+    inlined: u32,
     /// Bytes of values that are new in the program.
     kept: usize,
     /// Whether the budget is spent, or too much is kept.
@@ -239,6 +244,7 @@ impl Specializer<'_> {
             }
         }
         // The keyed bodies stay whole: they bind what keys and leaf may read, in their own way.
+        left.frame = left.frame.max(env.frame());
         self.drop_unused_inputs(&mut left);
         if left.branches.is_empty() { None } else { Some(left) }
     }
@@ -255,6 +261,9 @@ fn body_uses_with(body: &[Stmt]) -> bool {
         StmtKind::With(..) => true,
         StmtKind::Not(body) => body_uses_with(body),
         StmtKind::Every(every) => body_uses_with(&every.body),
+        StmtKind::Any(bodies) | StmtKind::Each(bodies) => {
+            bodies.iter().any(|body| body_uses_with(body))
+        }
         StmtKind::Test(source) | StmtKind::Match(source, _) => match source {
             Source::Comprehension(comprehension) => body_uses_with(&comprehension.body),
             Source::Term(_) | Source::Ref(_) | Source::Call(_) => false,

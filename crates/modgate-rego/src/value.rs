@@ -392,6 +392,15 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// As [`get_str`](Self::get_str) with a key that stands in a program.
+    #[inline]
+    pub(crate) fn get_name(self, key: &'a json::Str) -> Option<Value<'a>> {
+        match self.0 {
+            Repr::JsonObject(object) => object.get_name(key).map(Value::json),
+            _ => self.get_str(key),
+        }
+    }
+
     /// How many entries a composite value has.
     pub fn entry_count(self) -> Option<usize> {
         match self.view() {

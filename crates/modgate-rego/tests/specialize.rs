@@ -146,3 +146,119 @@ names contains {"of": name, "size": size} if {
     assert_eq!(plain, special);
     assert_eq!(special, r#"{"big", "none", "x", "y"}"#);
 }
+
+#[test]
+fn small_functions_give_what_their_calls_give() {
+    let [(plain, _), (special, _)] = both(
+        r#"
+violation contains part.name if { some part in input.review.a; is_big(part) }
+violation contains sprintf("not %v", [part.name]) if { some part in input.review.a; not is_big(part) }
+violation contains sprintf("odd %v", [part.name]) if { some part in input.review.a; odd(part, "name") }
+violation contains sprintf("no color %v", [part.name]) if { some part in input.review.a; missing(part, "color") }
+violation contains sprintf("no name %v", [part]) if { some part in input.review.a; missing(part, "name") }
+violation contains sprintf("size %v", [size]) if { some part in input.review.a; size := size_of(part) }
+violation contains "pair" if pair([1, input.review.n])
+violation contains "not pair" if not pair([2, input.review.n])
+violation contains "some" if some_big(input.review.a)
+violation contains "names" if [name_of(part) | some part in input.review.a] == ["x", "y"]
+violation contains "every" if every part in input.review.a { has_name(part, part.name) }
+violation contains "else" if limited(input.review.n)
+violation contains "twice" if { is_big(input.review.a[0]); is_big(input.review.b[0]) }
+violation contains "false" if not gives_false(input.review)
+violation contains "undefined" if { part := input.review.a[0]; not size_of(part.none) }
+is_big(part) if part.size > input.parameters.most
+is_big(part) if { part.name == "y"; input.review.n == 8 }
+odd(part, field) if { part[field] == "x"; input.parameters.most == 2 }
+missing(of, field) if not of[field]
+missing(of, field) if of[field] == ""
+size_of(part) := part.size
+pair([1, n]) if n > 6
+some_big(parts) if { some part in parts; part.size > 2 }
+name_of(part) := name if { name := part.name }
+has_name(part, name) if { part.name == name; is_big({"size": 9}) }
+limited(n) if { n > 100 } else if { n == 7 }
+gives_false(x) := x.none == 1
+gives_false(x) := false if x.n == 7
+"#,
+    );
+    assert_eq!(plain, special);
+    for found in
+        ["\"x\"", "not y", "odd x", "no color x", "size 3", "pair", "some", "else", "twice"]
+    {
+        assert!(special.contains(found), "{found}: {special}");
+    }
+}
+
+#[test]
+fn calls_of_small_functions_take_no_more_steps() {
+    for policy in [
+        "violation contains part.name if { some part in input.review.a; has(part, \"name\") }\nhas(x, y) if x[y]",
+        "violation contains part.name if { some part in input.review.a; not no(part, \"name\") }\nno(x, y) if \
+         not x[y]\nno(x, y) if x[y] == 1",
+        "violation contains part.name if { some part in input.review.a; no(part, \"name\") }\nno(x, y) if \
+         not x[y]\nno(x, y) if x[y] == \"x\"\nno(x, y) if x[y] == \"y\"",
+        "violation contains part.name if { some part in input.review.a; get(part, \"size\") > 1 }\nget(x, y) := x[y]",
+    ] {
+        let [(plain, before), (special, after)] = both(policy);
+        assert_eq!(plain, special);
+        assert!(after <= before, "{policy}: {after} steps instead of {before}");
+    }
+}
+
+#[test]
+fn rules_that_begin_alike_give_what_each_gives() {
+    let alike = r#"
+violation contains msg if {
+    some part in input.review.a
+    size := part.size
+    size > 2
+    msg := sprintf("%v is big", [part.name])
+}
+violation contains msg if {
+    some other in input.review.a
+    extent := other.size
+    not extent > 2
+    msg := sprintf("%v is small", [other.name])
+}
+violation contains {"msg": msg, "kind": "plain"} if {
+    some part in input.review.a
+    msg := sprintf("%v", [part.name])
+}
+violation contains msg if {
+    some part in input.review.a
+    size := part.size
+    size > input.parameters.most
+    msg := sprintf("%v is bigger", [part.name])
+}
+violation contains msg if {
+    some part in input.review.a
+    size := part.size
+    size > input.parameters.most
+    some other in input.review.b
+    msg := sprintf("%v and %v", [part.name, other.name])
+}
+violation contains "fixed" if { some part in input.review.b; part.size == 5 }
+"#;
+    let [(plain, before), (special, after)] = both(alike);
+    assert_eq!(plain, special);
+    assert_eq!(
+        special,
+        r#"{"fixed", "x and z", "x is big", "x is bigger", "y is small", {"kind": "plain", "msg": "x"}, {"kind": "plain", "msg": "y"}}"#
+    );
+    assert!(after + 10 < before, "{after} steps instead of {before}");
+}
+
+#[test]
+fn of_equal_members_the_first_is_kept() {
+    // The order in which members are found decides between `1` and `1.0`.
+    let [(plain, _), (special, _)] = both(
+        r#"
+violation contains member if { some part in input.review.a; part.size == 1; member := {"n": 1.0, "of": part.name} }
+violation contains member if { some part in input.review.a; part.size == 3; member := {"n": 3.0, "of": part.name} }
+violation contains member if { some part in input.review.a; member := {"n": part.size, "of": part.name} }
+violation contains member if { some part in input.review.a; part.size > input.parameters.most; member := {"n": 3.00, "of": part.name} }
+"#,
+    );
+    assert_eq!(plain, special);
+    assert!(special.contains("1.0") && special.contains("3.0"), "{special}");
+}

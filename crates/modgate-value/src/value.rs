@@ -258,6 +258,16 @@ impl Object {
         }
     }
 
+    /// As [`get`](Self::get) with a key that is kept: short ones are compared without reading their text.
+    #[inline]
+    pub fn get_name(&self, key: &Str) -> Option<&Value> {
+        let members = self.as_slice();
+        if members.len() > SCAN_LIMIT {
+            return self.get(key);
+        }
+        members.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
     /// Whether there is a member `key`.
     pub fn contains_key(&self, key: &str) -> bool {
         self.find(key).is_some()

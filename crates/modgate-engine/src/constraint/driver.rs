@@ -9,7 +9,7 @@ use std::{
 
 use modgate_api::templates::CEL_ENGINE;
 use modgate_rego::{
-    Error, GroupId, Program, Reads,
+    Code, Error, GroupId, Program, Reads,
     builtins::Host,
     eval::{self, Tracer},
     specialize,
@@ -77,9 +77,12 @@ impl Driver {
                     Some(coverage) => {
                         driver.observed(review, parameters, session, budget, coverage)
                     }
-                    None => constraint
-                        .specialized(driver)
-                        .violations(review, parameters, session, budget),
+                    None => driver.specialized_violations(
+                        constraint.specialized(driver),
+                        (review, parameters),
+                        session,
+                        budget,
+                    ),
                 };
                 found.unwrap_or_else(|error| vec![RawViolation::failure(error.to_string())])
             }
@@ -279,6 +282,26 @@ impl RegoDriver {
         let (reads, fields) = (self.reads.clone(), Arc::clone(&self.fields));
         let violation = self.violation;
         Self { program, violation, reads, fields, specialized: Mutex::default(), coverage: None }
+    }
+
+    /// The violations as the specialized policy finds them. Of several errors it may meet another one first,
+    /// so then the policy as it was written says which.
+    fn specialized_violations<'a>(
+        &'a self,
+        specialized: &'a Self,
+        (review, parameters): (&'a Value, &'a Value),
+        session: &'a Session<'a>,
+        budget: &'a Budget<'a>,
+    ) -> Result<Vec<RawViolation>, Error> {
+        match specialized.violations(review, parameters, session, budget) {
+            Err(error) if error.code != Code::Cancel && !std::ptr::eq(self, specialized) => {
+                match self.violations(review, parameters, session, budget) {
+                    Err(spent) if spent.code == Code::Cancel => Err(error),
+                    found => found,
+                }
+            }
+            found => found,
+        }
     }
 
     /// The violations of a policy in the order of its set.

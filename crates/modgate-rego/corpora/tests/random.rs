@@ -125,7 +125,17 @@ impl Scope {
             5 => choices.of(&["[1, 2]", "{1, 2}", "{\"k\": 1}", "[]", "[[1], \"k\"]"]).to_owned(),
             6 if self.rules > 0 => self.reference(choices),
             7 => {
-                let call = choices.of(&["count", "to_number", "sum", "f0", "type_name", "f1"]);
+                let call = choices.of(&[
+                    "count",
+                    "to_number",
+                    "sum",
+                    "f0",
+                    "type_name",
+                    "f1",
+                    "f2",
+                    "f3",
+                    "f4",
+                ]);
                 format!("{call}({})", self.simple(choices))
             }
             8 => format!("[{}, {}]", self.simple(choices), self.simple(choices)),
@@ -248,6 +258,9 @@ fn sample(choices: &mut Choices<'_>) -> Sample {
     let mut rules = vec![
         "f0(x) := y if { y := [x, 1] }".to_owned(),
         "f1(1) := 2\nf1(x) := x if { x != 1 }".to_owned(),
+        "f2(x) if { x == 1 }\nf2(x) if { not x.k }\nf2([x, _]) if { f4(x) }".to_owned(),
+        "f3(x) := y if { y := [z | z := x[_]; f2(z)] }".to_owned(),
+        "f4(x) := y if { y := x.k }".to_owned(),
     ];
     let count = choices.below(4);
     for at in 0..count {
@@ -314,11 +327,27 @@ const LAWS: &[(&str, &str)] = &[
     ("x = call(1)", "x = set"),
     ("x = [v | some v in set]", "x = sort(set)"),
     ("x = {v: 1 | some v in set}", "x = {v: 1 | v = list[_]}"),
+    (
+        "x = pair",
+        "x = {sprintf(\"%v\", [v]) | v = list[_]} | {sprintf(\"%v!\", [v]) | v = list[_]; v != 1; v != 2} | \
+         {sprintf(\"%v!\", [v]) | v = list[_]; f2(v)}",
+    ),
 ];
 
 /// The rules that the laws compare.
-const RULES: [&str; 9] =
-    ["set", "list", "keyed", "comprehended", "backwards", "holds", "never", "alternative", "call"];
+const RULES: [&str; 11] = [
+    "set",
+    "list",
+    "keyed",
+    "comprehended",
+    "backwards",
+    "holds",
+    "never",
+    "alternative",
+    "call",
+    "pair",
+    "f2",
+];
 
 fn module(sample: &Sample, reversed: bool) -> String {
     let declared = format!("some {}", VARIABLES.join(", "));
@@ -336,6 +365,16 @@ fn module(sample: &Sample, reversed: bool) -> String {
         "never if not holds".to_owned(),
         format!("alternative := 1 if {{\n  {body}\n}} else := 2"),
         format!("list := [{head} |\n  {body}\n]"),
+        // Rules that begin alike.
+        format!("pair contains text if {{\n  {body}\n  text := sprintf(\"%v\", [{head}])\n}}"),
+        format!(
+            "pair contains text if {{\n  {body}\n  {head} != 1\n  {head} != 2\n  text := \
+             sprintf(\"%v!\", [{head}])\n}}"
+        ),
+        format!(
+            "pair contains text if {{\n  {body}\n  f2({head})\n  text := sprintf(\"%v!\", \
+             [{head}])\n}}"
+        ),
         format!("comprehended := {{{head} |\n  {body}\n}}"),
         format!("call(x) := {{{head} |\n  x == 1\n  {body}\n}}"),
     ]);

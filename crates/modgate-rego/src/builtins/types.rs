@@ -66,6 +66,10 @@ fn to_number<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
 /// is no JSON number.
 fn parse_number<'a>(context: &mut Context<'a>, value: Value<'a>, text: &'a str) -> Outcome<'a> {
     context.spend(text.len())?;
+    // Most are plain.
+    if let number @ Num::Int(_) = Num::from_text(text) {
+        return Ok(Some(Value::number(number)));
+    }
     let unsigned = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
     if matches!(unsigned.as_str(), "inf" | "infinity" | "nan") {
         return Err(operand::wrong_type(0, value, &["valid number string"]));

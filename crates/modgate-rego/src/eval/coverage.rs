@@ -114,6 +114,10 @@ impl Coverage {
             }
             // What it modifies has the same place.
             StmtKind::With(_, body) => return self.body(body),
+            // What is inside has places of its own.
+            StmtKind::Any(bodies) | StmtKind::Each(bodies) => {
+                return bodies.iter().for_each(|body| self.body(body));
+            }
         };
         if !stmt.generated {
             self.places.entry((stmt.span, kind)).or_default();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use modgate_value::Value as Json;
 
-use super::{Flow, Machine, Stop, Yield};
+use super::{Flow, Machine, Stop, Yield, hash::Seed};
 use crate::{
     error::{Code, Error},
     ir::{
@@ -34,7 +34,7 @@ struct DataPlace<'a> {
 }
 
 /// How far the known keys of a reference lead.
-enum Walked<'a> {
+pub(super) enum Walked<'a> {
     Undefined,
     Done(Value<'a>),
     /// To a collection whose entries are to be tried.
@@ -42,21 +42,8 @@ enum Walked<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// The value of a reference without iteration.
-    pub(super) fn look_up(&mut self, reference: &'a Ref) -> Result<Option<Value<'a>>, Stop> {
-        match self.walk(reference)? {
-            Walked::Done(value) => Ok(Some(value)),
-            Walked::Undefined | Walked::Each(..) => Ok(None),
-        }
-    }
-
-    /// Runs `on` for each value of a reference.
-    pub(super) fn each_of_ref(&mut self, reference: &'a Ref, on: Yield<'_, 'a>) -> Flow {
-        let walked = self.walk(reference)?;
-        self.each_of(walked, on)
-    }
-
-    fn each_of(&mut self, walked: Walked<'a>, on: Yield<'_, 'a>) -> Flow {
+    /// Runs `on` for each value that a reference finds from where it has got to.
+    pub(super) fn each_of(&mut self, walked: Walked<'a>, on: Yield<'_, 'a>) -> Flow {
         let (collection, pattern, rest) = match walked {
             Walked::Undefined => return Ok(()),
             Walked::Done(value) => return on(self, value),
@@ -77,7 +64,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Follows a reference up to its first iteration.
-    fn walk(&mut self, reference: &'a Ref) -> Result<Walked<'a>, Stop> {
+    pub(super) fn walk(&mut self, reference: &'a Ref) -> Result<Walked<'a>, Stop> {
         match &reference.base {
             Base::Term(term) => {
                 let value = self.term(term)?;
@@ -131,7 +118,7 @@ impl<'a> Machine<'a> {
     fn go_to(&mut self, id: PathId) -> Option<Value<'a>> {
         let path = self.program.paths.get(id.0 as usize)?;
         let from = |input: Option<Value<'a>>| {
-            path.names.iter().try_fold(input?, |value, name| value.get_str(name))
+            path.names.iter().try_fold(input?, |value, name| value.get_name(name))
         };
         if self.overlay > 0 {
             return from(self.input());
@@ -140,9 +127,6 @@ impl<'a> Machine<'a> {
             (Some(memo), Some(key)) => memo.place(key, || from(self.input())),
             _ => from(self.input()),
         };
-        if self.places.is_empty() {
-            self.places.resize(self.program.paths.len(), None);
-        }
         if let Some(place) = self.places.get_mut(id.0 as usize) {
             *place = Some(found);
         }
@@ -156,7 +140,7 @@ impl<'a> Machine<'a> {
             let next = match step {
                 // A field by name, which is what most steps are.
                 Operand::Key(Term::Const(id)) => match self.program.constants.get(id.0 as usize) {
-                    Some(Json::String(name)) => value.get_str(name),
+                    Some(Json::String(name)) => value.get_name(name),
                     Some(other) => value.get(Value::json(other)),
                     None => None,
                 },
@@ -411,9 +395,10 @@ impl<'a> Machine<'a> {
 }
 
 /// The results computed under one overlay.
+#[derive(Default)]
 pub(super) struct Cache<'a> {
     documents: Vec<Option<Option<Value<'a>>>>,
-    entries: HashMap<(GroupId, Value<'a>), Option<Value<'a>>>,
+    entries: HashMap<(GroupId, Value<'a>), Option<Value<'a>>, Seed>,
     pub(super) calls: Calls<'a>,
 }
 
@@ -427,6 +412,9 @@ pub(super) struct Calls<'a> {
     /// Where the next one goes.
     next: usize,
 }
+
+/// Room for more entries is not kept.
+const ENTRIES: usize = 256;
 
 /// How many calls are remembered, and up to how many arguments.
 const CALLS: usize = 16;
@@ -483,6 +471,12 @@ impl<'a> Calls<'a> {
         None
     }
 
+    fn clear(&mut self) {
+        self.known.clear();
+        self.tags = [0; CALLS];
+        self.next = 0;
+    }
+
     pub(super) fn put(&mut self, call: Call<'a>, value: Option<Value<'a>>) {
         if let Some(tag) = self.tags.get_mut(self.next) {
             *tag = call.tag();
@@ -498,7 +492,20 @@ impl<'a> Calls<'a> {
 impl<'a> Cache<'a> {
     /// Nothing yet, for a program of so many groups.
     pub(super) fn new(groups: usize) -> Self {
-        Self { documents: vec![None; groups], entries: HashMap::new(), calls: Calls::default() }
+        Self::default().cleared(groups)
+    }
+
+    /// The same, in the room of this one.
+    pub(super) fn cleared(mut self, groups: usize) -> Self {
+        self.documents.clear();
+        self.documents.resize(groups, None);
+        // Clearing takes as long as the largest evaluation so far.
+        if self.entries.capacity() > ENTRIES {
+            self.entries = HashMap::default();
+        }
+        self.entries.clear();
+        self.calls.clear();
+        self
     }
 
     pub(super) fn document(&self, id: GroupId) -> Option<Option<Value<'a>>> {

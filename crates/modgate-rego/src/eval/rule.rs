@@ -183,32 +183,48 @@ impl<'a> Machine<'a> {
 
     fn partial_document(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
         let mut document = Partial::new(group.kind);
-        for id in &group.rules {
-            let Some(rule) = self.rule(*id) else { continue };
-            if let Some(part) = rule.part
-                && self.shared_key(part).is_some()
-                && let Partial::Set(members) = &mut document
-            {
-                members.extend(
-                    self.group_value(part)?.and_then(Value::as_array).into_iter().flatten(),
-                );
-                continue;
+        let rules = match &group.whole {
+            Some(whole) => {
+                if let Some(part) = whole.part {
+                    self.add_part(part, &mut document)?;
+                }
+                &whole.rules
             }
-            self.rule_values(rule, &[], &mut |machine, branch| {
-                machine.add(&mut document, rule, branch)
-            })?;
-        }
+            None => &group.rules,
+        };
+        self.add_rules(rules, &mut document)?;
         Ok(document.build(self.heap)?)
     }
 
-    /// What a rule adds to its set, which pays for it.
-    fn part_members(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
-        let mut document = Partial::Set(Vec::new());
-        for rule in group.rules.iter().filter_map(|id| self.program.rules.get(id.0 as usize)) {
+    fn add_rules(&mut self, rules: &'a [RuleId], document: &mut Partial<'a>) -> Flow {
+        for id in rules {
+            let Some(rule) = self.rule(*id) else { continue };
             self.rule_values(rule, &[], &mut |machine, branch| {
-                machine.add(&mut document, rule, branch)
+                machine.add(document, rule, branch)
             })?;
         }
+        Ok(())
+    }
+
+    /// Adds what is part of a set under any parameters.
+    fn add_part(&mut self, id: GroupId, document: &mut Partial<'a>) -> Flow {
+        match document {
+            Partial::Set(members) if self.shared_key(id).is_some() => {
+                members
+                    .extend(self.group_value(id)?.and_then(Value::as_array).into_iter().flatten());
+                Ok(())
+            }
+            _ => match self.group(id) {
+                Some(part) => self.add_rules(&part.rules, document),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// What rules add to their set, which pays for it.
+    fn part_members(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
+        let mut document = Partial::Set(Vec::new());
+        self.add_rules(&group.rules, &mut document)?;
         let Partial::Set(members) = document else { return Ok(Value::EMPTY_ARRAY) };
         Ok(self.heap.charged_array(&members))
     }

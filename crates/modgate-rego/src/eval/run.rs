@@ -1,14 +1,14 @@
 //! Statements, terms and patterns.
 
-use super::{Flow, Machine, Next, Stop, Yield, trace::EventKind, with::Mock};
+use super::{Flow, Machine, Next, Stop, Yield, document::Walked, trace::EventKind, with::Mock};
 use crate::{
     builtins::BuiltinError,
     error::{Code, Error},
     ir::{
-        Builtin, BuiltinId, Call, Callee, Collect, Comprehension, Every, Operand, Pattern, Source,
+        Body, Builtin, BuiltinId, Call, Callee, Collect, Comprehension, Every, Pattern, Source,
         Stmt, StmtKind, Term,
     },
-    value::{Value, View},
+    value::{Array, Value, View},
 };
 
 /// Up to this many operands and members are gathered on the stack.
@@ -24,7 +24,15 @@ enum Values<'a> {
     /// One value.
     One(Value<'a>),
     /// Possibly several; ask [`Machine::each`].
-    Several,
+    Several(Several<'a>),
+}
+
+/// Where several values come from.
+enum Several<'a> {
+    /// What a reference finds from there.
+    Ref(Walked<'a>),
+    /// The rows of a relation.
+    Rows(Array<'a>),
 }
 
 impl<'a> Machine<'a> {
@@ -36,14 +44,18 @@ impl<'a> Machine<'a> {
     fn run_here(&mut self, body: &'a [Stmt], next: Next<'_, 'a>) -> Flow {
         let mut left = body;
         while let Some((stmt, rest)) = left.split_first() {
+            // It takes no step, so that rules in it take no more than they took alone.
+            if let StmtKind::Each(bodies) = &stmt.kind {
+                return self.each_body(bodies, rest, next);
+            }
             self.spend(1)?;
             self.span = Some(stmt.span);
             let holds = match &stmt.kind {
                 StmtKind::Test(source) => match self.values(source)? {
                     Values::None => false,
                     Values::One(value) => !value.is_false(),
-                    Values::Several => {
-                        return self.each_reported(stmt, source, &mut |machine, value| {
+                    Values::Several(several) => {
+                        return self.each_reported(stmt, several, &mut |machine, value| {
                             if value.is_false() {
                                 return Ok(false);
                             }
@@ -55,8 +67,8 @@ impl<'a> Machine<'a> {
                 StmtKind::Match(source, pattern) => match self.values(source)? {
                     Values::None => false,
                     Values::One(value) => self.matches(pattern, value)?,
-                    Values::Several => {
-                        return self.each_reported(stmt, source, &mut |machine, value| {
+                    Values::Several(several) => {
+                        return self.each_reported(stmt, several, &mut |machine, value| {
                             if !machine.matches(pattern, value)? {
                                 return Ok(false);
                             }
@@ -67,7 +79,9 @@ impl<'a> Machine<'a> {
                 },
                 StmtKind::Not(body) => !self.succeeds(body)?,
                 StmtKind::Every(every) => self.every(every)?,
+                StmtKind::Any(bodies) => self.any(bodies)?,
                 StmtKind::With(with, body) => return self.run_with(with, body, rest, next),
+                StmtKind::Each(bodies) => return self.each_body(bodies, rest, next),
             };
             let kind = if holds { EventKind::Succeeded } else { EventKind::Failed };
             self.report(kind, stmt.span, stmt.generated);
@@ -83,11 +97,11 @@ impl<'a> Machine<'a> {
     fn each_reported(
         &mut self,
         stmt: &'a Stmt,
-        source: &'a Source,
+        several: Several<'a>,
         on: &mut dyn FnMut(&mut Self, Value<'a>) -> Result<bool, Stop>,
     ) -> Flow {
         let mut any = false;
-        self.each(source, &mut |machine, value| {
+        self.each(several, &mut |machine, value| {
             machine.span = Some(stmt.span);
             any |= on(machine, value)?;
             Ok(())
@@ -107,6 +121,27 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Runs `rest` for each success of each body.
+    fn each_body(&mut self, bodies: &'a [Body], rest: &'a [Stmt], next: Next<'_, 'a>) -> Flow {
+        for body in bodies {
+            match rest {
+                [] => self.run(body, next)?,
+                _ => self.run(body, &mut |machine| machine.run(rest, next))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether one of the bodies holds.
+    fn any(&mut self, bodies: &'a [Body]) -> Result<bool, Stop> {
+        for body in bodies {
+            if self.succeeds(body)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn every(&mut self, every: &'a Every) -> Result<bool, Stop> {
         let domain = self.term(&every.domain)?;
         // Nothing holds for every member of what has no members to speak of.
@@ -123,43 +158,38 @@ impl<'a> Machine<'a> {
     }
 
     fn values(&mut self, source: &'a Source) -> Result<Values<'a>, Stop> {
-        let one = |value: Option<Value<'a>>| value.map_or(Values::None, Values::One);
         match source {
             Source::Term(term) => self.term(term).map(Values::One),
+            Source::Ref(reference) => Ok(match self.walk(reference)? {
+                Walked::Done(value) => Values::One(value),
+                Walked::Undefined => Values::None,
+                each @ Walked::Each(..) => Values::Several(Several::Ref(each)),
+            }),
+            Source::Call(call) => {
+                let value = self.call(call)?;
+                if self.is_relation(call) {
+                    let rows = value.and_then(Value::as_array);
+                    return Ok(rows.map_or(Values::None, |it| Values::Several(Several::Rows(it))));
+                }
+                Ok(value.map_or(Values::None, Values::One))
+            }
             Source::Comprehension(comprehension) => {
                 self.comprehension(comprehension).map(Values::One)
-            }
-            Source::Ref(reference) => {
-                if reference.path.iter().any(|step| matches!(step, Operand::Each(_))) {
-                    return Ok(Values::Several);
-                }
-                self.look_up(reference).map(one)
-            }
-            Source::Call(call) => {
-                if self.is_relation(call) {
-                    return Ok(Values::Several);
-                }
-                self.call(call).map(one)
             }
         }
     }
 
-    /// Runs `on` for each value of a source.
-    fn each(&mut self, source: &'a Source, on: Yield<'_, 'a>) -> Flow {
-        match source {
-            Source::Ref(reference) => self.each_of_ref(reference, on),
-            Source::Call(call) if self.is_relation(call) => {
-                let Some(rows) = self.call(call)?.and_then(Value::as_array) else { return Ok(()) };
+    /// Runs `on` for each of several values.
+    fn each(&mut self, several: Several<'a>, on: Yield<'_, 'a>) -> Flow {
+        match several {
+            Several::Ref(walked) => self.each_of(walked, on),
+            Several::Rows(rows) => {
                 for row in rows {
                     self.spend(1)?;
                     on(self, row)?;
                 }
                 Ok(())
             }
-            _ => match self.values(source)? {
-                Values::One(value) => on(self, value),
-                Values::None | Values::Several => Ok(()),
-            },
         }
     }
 

@@ -12,13 +12,13 @@
 //! the evaluation ends where it would end without sharing.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
     rc::Rc,
 };
 
-use super::{Machine, Stop, document::CALL_ARGS};
+use super::{Machine, Room, Stop, document::CALL_ARGS, hash::Seed};
 use crate::{
     ir::{GroupId, shared::Key},
     value::{Identity, Value},
@@ -49,7 +49,9 @@ pub struct Memo<'a> {
     documents: RefCell<HashMap<Key, Rc<Shared<'a>>, BuildHasherDefault<Digests>>>,
     /// What is at places in the input.
     places: RefCell<HashMap<Key, Option<Value<'a>>, BuildHasherDefault<Digests>>>,
-    calls: RefCell<HashMap<SharedCall<'a>, Paid<'a>>>,
+    calls: RefCell<HashMap<SharedCall<'a>, Paid<'a>, Seed>>,
+    /// The memory of the evaluation before.
+    room: Cell<Option<Room<'a>>>,
 }
 
 /// A function and its arguments.
@@ -62,6 +64,16 @@ impl<'a> Memo<'a> {
     /// Without any document.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Memory for an evaluation.
+    pub(super) fn take_room(&self) -> Room<'a> {
+        self.room.take().unwrap_or_default()
+    }
+
+    /// Keeps it for the next one.
+    pub(super) fn put_room(&self, room: Room<'a>) {
+        self.room.set(Some(room));
     }
 
     /// What is at a place in the input, looked up with `find` the first time.

@@ -27,6 +27,10 @@ impl<'a> Overlay<'a> {
         Self { input, data: Vec::new(), callees: Vec::new(), cache }
     }
 
+    pub(super) fn into_cache(self) -> Cache<'a> {
+        self.cache
+    }
+
     fn same_but_fresh(&self, groups: usize) -> Self {
         Self {
             input: self.input,

@@ -43,6 +43,16 @@ impl Specializer<'_> {
                     Found::Nothing => return Left::Never,
                     Found::One(value) if value.is_false() => return Left::Never,
                     Found::One(_) => continue,
+                    Found::Some(Source::Call(call)) => {
+                        match self.inlined_test(&call, stmt.span, env) {
+                            Some(Left::Never) => return Left::Never,
+                            Some(Left::Stmts(more)) => {
+                                left.extend(more);
+                                continue;
+                            }
+                            None => StmtKind::Test(Source::Call(call)),
+                        }
+                    }
                     Found::Some(source) => StmtKind::Test(source),
                 },
                 StmtKind::Match(source, pattern) => match self.source(source, env) {
@@ -56,6 +66,16 @@ impl Specializer<'_> {
                         }
                     },
                     Found::Some(source) => {
+                        if let Source::Call(call) = &source {
+                            match self.inlined_match(call, pattern, stmt.span, env) {
+                                Some(Left::Never) => return Left::Never,
+                                Some(Left::Stmts(more)) => {
+                                    left.extend(more);
+                                    continue;
+                                }
+                                None => {}
+                            }
+                        }
                         let pattern = self.pattern(pattern, env);
                         if let (Source::Term(Term::Local(of)), Pattern::Bind(slot)) =
                             (&source, &pattern)
@@ -78,14 +98,35 @@ impl Specializer<'_> {
                 StmtKind::Not(body) => match self.body(body, env) {
                     Left::Never => continue,
                     Left::Stmts(body) if body.is_empty() => return Left::Never,
-                    Left::Stmts(body) => StmtKind::Not(body),
+                    Left::Stmts(mut body) => match body.as_mut_slice() {
+                        [Stmt { kind: StmtKind::Any(bodies), .. }] if bodies.len() <= 2 => {
+                            let none = std::mem::take(bodies).into_iter().map(StmtKind::Not);
+                            let Stmt { span, generated, .. } = *stmt;
+                            left.extend(none.map(|kind| Stmt { kind, span, generated }));
+                            continue;
+                        }
+                        _ => StmtKind::Not(body),
+                    },
                 },
+                StmtKind::Any(bodies) => {
+                    let mut some = Vec::with_capacity(bodies.len());
+                    for body in bodies {
+                        if let Left::Stmts(body) = self.body(body, env) {
+                            some.push(body);
+                        }
+                    }
+                    match some.as_slice() {
+                        [] => return Left::Never,
+                        some if some.iter().any(Vec::is_empty) => continue,
+                        _ => StmtKind::Any(some),
+                    }
+                }
                 StmtKind::Every(every) => match self.every(every, env) {
                     Some(every) => StmtKind::Every(Box::new(every)),
                     None => continue,
                 },
-                // Programs with such statements are left alone.
-                StmtKind::With(..) => stmt.kind.clone(),
+                // Programs with the former are left alone, and the latter are made of what is specialized.
+                StmtKind::With(..) | StmtKind::Each(_) => stmt.kind.clone(),
             };
             left.push(Stmt { kind, span: stmt.span, generated: stmt.generated });
         }

@@ -174,6 +174,9 @@ fn references(body: &mut [Stmt], on: &mut dyn FnMut(&mut Ref)) {
                 Source::Term(_) | Source::Call(_) => {}
             },
             StmtKind::Not(body) | StmtKind::With(_, body) => references(body, on),
+            StmtKind::Any(bodies) | StmtKind::Each(bodies) => {
+                bodies.iter_mut().for_each(|body| references(body, on));
+            }
             StmtKind::Every(every) => references(&mut every.body, on),
         }
     }
@@ -201,6 +204,9 @@ impl Fixed {
                     self.pattern(pattern);
                 }
                 StmtKind::Not(body) => self.body(body),
+                StmtKind::Any(bodies) | StmtKind::Each(bodies) => {
+                    bodies.iter_mut().for_each(|body| self.body(body));
+                }
                 StmtKind::Every(every) => {
                     self.term(&mut every.domain);
                     self.pattern(&mut every.key);

@@ -105,6 +105,9 @@ impl Specializer<'_> {
             StmtKind::Test(source) | StmtKind::Match(source, _) => self.reads_nothing(source),
             StmtKind::Not(body) => self.are_closed(body),
             StmtKind::Every(every) => self.are_closed(&every.body),
+            StmtKind::Any(bodies) | StmtKind::Each(bodies) => {
+                bodies.iter().all(|body| self.are_closed(body))
+            }
             StmtKind::With(..) => false,
         })
     }
@@ -170,6 +173,9 @@ impl Slots {
                     self.pattern(pattern);
                 }
                 StmtKind::Not(body) => self.body(body),
+                StmtKind::Any(bodies) | StmtKind::Each(bodies) => {
+                    bodies.iter().for_each(|body| self.body(body));
+                }
                 StmtKind::Every(every) => {
                     self.term(&every.domain);
                     self.pattern(&every.key);

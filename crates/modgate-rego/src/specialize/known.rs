@@ -149,6 +149,13 @@ impl Env {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
+    /// Makes room for so many more variables; the first of them.
+    pub(super) fn grow(&mut self, slots: u32) -> u32 {
+        let first = self.frame();
+        self.0.resize(self.0.len() + slots as usize, None);
+        first
+    }
+
     pub(super) fn get(&self, slot: Slot) -> Option<&Variable> {
         self.0.get(slot.0 as usize)?.as_ref()
     }

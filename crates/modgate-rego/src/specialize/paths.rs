@@ -43,6 +43,9 @@ impl Places<'_> {
             match &mut stmt.kind {
                 StmtKind::Test(source) | StmtKind::Match(source, _) => self.source(source),
                 StmtKind::Not(body) => self.body(body),
+                StmtKind::Any(bodies) | StmtKind::Each(bodies) => {
+                    bodies.iter_mut().for_each(|body| self.body(body));
+                }
                 StmtKind::Every(every) => self.body(&mut every.body),
                 // What is replaced has no fixed place.
                 StmtKind::With(..) => {}

@@ -1,0 +1,183 @@
+//! Small functions in the place of their calls.
+//!
+//! A call costs more than the few statements that many functions consist of, and statements that know
+//! the arguments may be known themselves.
+
+use super::{Left, Specializer, known::Env, slots};
+use crate::{
+    ast::Span,
+    ir::{
+        Body, Call, Callee, GroupKind, Leaf, Operand, Pattern, Rule, Slot, Source, Stmt, StmtKind,
+        Term,
+    },
+};
+
+/// A function of more statements is called.
+const MAX_STATEMENTS: usize = 8;
+
+/// A frame of more slots gets no further ones.
+const MAX_FRAME: u32 = 256;
+
+/// How deep calls in the place of calls may nest.
+const MAX_DEPTH: u32 = 16;
+
+impl Specializer<'_> {
+    /// What stands for a call that has to hold; `None` if it stays a call.
+    pub(super) fn inlined_test(&mut self, call: &Call, span: Span, env: &mut Env) -> Option<Left> {
+        let rules = self.small_function(call)?;
+        let body = if rules.iter().all(|rule| self.gives_true(rule)) {
+            self.some_rule(call, rules, span, env)?
+        } else {
+            let (mut body, leaf) = self.only_rule(call, rules, span, env)?;
+            body.push(generated(StmtKind::Test(Source::Term(leaf)), span));
+            body
+        };
+        Some(self.again(&body, env))
+    }
+
+    /// What stands for a call whose value is matched; `None` if it stays a call.
+    pub(super) fn inlined_match(
+        &mut self,
+        call: &Call,
+        pattern: &Pattern,
+        span: Span,
+        env: &mut Env,
+    ) -> Option<Left> {
+        let rules = self.small_function(call)?;
+        let (mut body, leaf) = self.only_rule(call, rules, span, env)?;
+        body.push(generated(StmtKind::Match(Source::Term(leaf), pattern.clone()), span));
+        Some(self.again(&body, env))
+    }
+
+    /// Specializes what has been put in a place.
+    fn again(&mut self, body: &Body, env: &mut Env) -> Left {
+        self.inlined += 1;
+        let left = self.body(body, env);
+        self.inlined -= 1;
+        left
+    }
+
+    /// The rules of a function that is worth it, specialized.
+    fn small_function(&self, call: &Call) -> Option<Vec<Rule>> {
+        let Callee::Function(id) = call.callee else { return None };
+        let group = self.groups.get(id.0 as usize)?;
+        // Tables are looked up.
+        let plain = matches!(group.kind, GroupKind::Function { .. })
+            && group.default.is_none()
+            && group.index.is_none();
+        if !plain || self.inlined >= MAX_DEPTH {
+            return None;
+        }
+        let mut left = MAX_STATEMENTS;
+        let mut rules = Vec::with_capacity(group.rules.len());
+        for id in &group.rules {
+            let rule = self.rules.get(id.0 as usize)?;
+            let [branch] = rule.branches.as_slice() else { return None };
+            left = left.checked_sub(count(&branch.body))?;
+            rules.push(rule.clone());
+        }
+        Some(rules)
+    }
+
+    fn gives_true(&self, rule: &Rule) -> bool {
+        rule.branches.iter().all(|branch| match &branch.leaf {
+            Leaf::Value(Term::Const(id)) => {
+                self.constants.get(*id).is_some_and(|value| value.as_bool() == Some(true))
+            }
+            Leaf::Value(_) | Leaf::Member(_) => false,
+        })
+    }
+
+    /// Holds if some rule of a function does that gives nothing but `true`.
+    fn some_rule(&self, call: &Call, rules: Vec<Rule>, span: Span, env: &mut Env) -> Option<Body> {
+        let mut bodies = Vec::with_capacity(rules.len());
+        for rule in rules {
+            bodies.push(here(call, rule, span, env)?.0);
+        }
+        match bodies.as_mut_slice() {
+            [body] if self.holds_once(body) => Some(std::mem::take(body)),
+            _ => Some(vec![generated(StmtKind::Any(bodies), span)]),
+        }
+    }
+
+    /// The body and the value of a function's one rule, if it has one value at most.
+    fn only_rule(
+        &self,
+        call: &Call,
+        rules: Vec<Rule>,
+        span: Span,
+        env: &mut Env,
+    ) -> Option<(Body, Term)> {
+        let [rule] = <[_; 1]>::try_from(rules).ok()?;
+        if !rule.branches.iter().all(|branch| self.holds_once(&branch.body)) {
+            return None;
+        }
+        let (body, leaf) = here(call, rule, span, env)?;
+        match leaf {
+            Leaf::Value(term) => Some((body, term)),
+            Leaf::Member(_) => None,
+        }
+    }
+
+    /// Whether a body succeeds once at most.
+    fn holds_once(&self, body: &[Stmt]) -> bool {
+        body.iter().all(|stmt| match &stmt.kind {
+            StmtKind::Test(source) | StmtKind::Match(source, _) => match source {
+                Source::Term(_) | Source::Comprehension(_) => true,
+                Source::Ref(reference) => {
+                    !reference.path.iter().any(|step| matches!(step, Operand::Each(_)))
+                }
+                Source::Call(call) => match call.callee {
+                    Callee::Function(_) => true,
+                    Callee::Builtin(id) => {
+                        let builtin = self.original.builtins.get(id.0 as usize);
+                        builtin.and_then(|it| it.run).is_some_and(|run| !run.relation)
+                    }
+                },
+            },
+            StmtKind::Not(_) | StmtKind::Any(_) | StmtKind::Every(_) => true,
+            StmtKind::With(..) | StmtKind::Each(_) => false,
+        })
+    }
+}
+
+/// The body of a function's rule with variables of its own in another frame, and its value.
+fn here(call: &Call, mut rule: Rule, span: Span, env: &mut Env) -> Option<(Body, Leaf)> {
+    if env.frame().saturating_add(rule.frame) > MAX_FRAME {
+        return None;
+    }
+    let first = env.grow(rule.frame);
+    let mut moved = |slot: &mut Slot| *slot = Slot(slot.0.saturating_add(first));
+    let mut branch = rule.branches.pop()?;
+    slots::each_in_body(&mut branch.body, &mut moved);
+    let (Leaf::Value(term) | Leaf::Member(term)) = &mut branch.leaf;
+    slots::each_in_term(term, &mut moved);
+    let mut body = Vec::with_capacity(rule.args.len() + branch.body.len());
+    for (mut pattern, arg) in rule.args.into_iter().zip(&call.args) {
+        slots::each_in_pattern(&mut pattern, &mut moved);
+        body.push(generated(StmtKind::Match(Source::Term(arg.clone()), pattern), span));
+    }
+    body.extend(branch.body);
+    Some((body, branch.leaf))
+}
+
+fn generated(kind: StmtKind, span: Span) -> Stmt {
+    Stmt { kind, span, generated: true }
+}
+
+/// How many statements a body has, with those inside.
+fn count(body: &[Stmt]) -> usize {
+    body.iter()
+        .map(|stmt| match &stmt.kind {
+            StmtKind::Test(source) | StmtKind::Match(source, _) => match source {
+                Source::Comprehension(comprehension) => 1 + count(&comprehension.body),
+                Source::Term(_) | Source::Ref(_) | Source::Call(_) => 1,
+            },
+            StmtKind::Not(body) | StmtKind::With(_, body) => 1 + count(body),
+            StmtKind::Every(every) => 1 + count(&every.body),
+            StmtKind::Any(bodies) | StmtKind::Each(bodies) => {
+                1 + bodies.iter().map(|body| count(body)).sum::<usize>()
+            }
+        })
+        .sum()
+}
