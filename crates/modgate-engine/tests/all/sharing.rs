@@ -169,3 +169,54 @@ fn what_is_shared_is_found_and_paid_for_as_if_it_were_not() {
     }
     assert!(differ.len() > 3, "budgets make a difference: {differ:?}");
 }
+
+/// Rules that begin alike run together, container by container, and meet the error of the second rule
+/// first; the policy as it was written meets that of the first.
+#[test]
+fn of_several_errors_of_rego_the_same_is_reported() {
+    let rego = "package probe\n\
+        violation[{\"msg\": msg}] { c := input.review.object.spec.containers[_]; x := first(c); x > \
+        input.parameters.most; msg := sprintf(\"%v\", [x]) }\n\
+        violation[{\"msg\": msg}] { c := input.review.object.spec.containers[_]; x := second(c); msg := \
+        sprintf(\"%v!\", [x]) }\n\
+        violation[{\"msg\": msg}] { c := input.review.object.spec.containers[_]; x := first(c); msg := \
+        sprintf(\"%v?\", [x]) }\n\
+        first(c) = 1 { c.one }\n\
+        first(c) = 2 { c.name == \"b\" }\n\
+        second(c) = 3 { c.name == \"a\" }\n\
+        second(c) = 4 { c.image }\n";
+    let template = format!(
+        "{{apiVersion: templates.gatekeeper.sh/v1, kind: ConstraintTemplate, metadata: {{name: \
+         conflicts}}, spec: {{crd: {{spec: {{names: {{kind: Conflicts}}, validation: {{legacySchema: \
+         true}}}}}}, targets: [{{target: admission.k8s.gatekeeper.sh, rego: {}}}]}}}}",
+        Value::from(rego).to_json()
+    );
+    let options = ConstraintOptions::default();
+    let template = CompiledTemplate::compile(&value(&template), &TemplateOptions::default());
+    let template = Arc::new(template.unwrap_or_else(|error| panic!("{error}")));
+    let mut store = Store::default();
+    store.insert_template(Arc::clone(&template), &options);
+    let constraint = value(
+        "{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Conflicts, metadata: {name: c}, spec: \
+         {parameters: {most: 0}}}",
+    );
+    store.insert_constraint(PolicySource::of_object(constraint.clone()), &options).expect("one");
+    let plain = CompiledConstraint::compile(&constraint, template, &options).expect("one");
+    for (object, message) in [
+        // Only the second container is in conflict for the first function, only the first for the second.
+        ("[{name: a, image: x}, {name: b, one: true}]", "multiple outputs"),
+        ("[{name: a}, {name: b, one: true}]", "multiple outputs"),
+        ("[{name: a}, {name: b}]", "2"),
+    ] {
+        let object = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {{containers: {object}}}}}"
+        );
+        let (expected, ..) = found(std::iter::once(&plain), &object, Limits::UNLIMITED);
+        let (violations, ..) = found(store.constraints().map(AsRef::as_ref), &object, Limits::UNLIMITED);
+        assert!(expected.iter().any(|it| it.message.contains(message)), "{object}: {expected:?}");
+        let messages = |all: &[Violation]| -> Vec<String> {
+            all.iter().map(|violation| violation.message.clone()).collect()
+        };
+        assert_eq!(messages(&violations), messages(&expected), "{object}");
+    }
+}
