@@ -212,7 +212,8 @@ fn of_several_errors_of_rego_the_same_is_reported() {
             "{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {{containers: {object}}}}}"
         );
         let (expected, ..) = found(std::iter::once(&plain), &object, Limits::UNLIMITED);
-        let (violations, ..) = found(store.constraints().map(AsRef::as_ref), &object, Limits::UNLIMITED);
+        let (violations, ..) =
+            found(store.constraints().map(AsRef::as_ref), &object, Limits::UNLIMITED);
         assert!(expected.iter().any(|it| it.message.contains(message)), "{object}: {expected:?}");
         let messages = |all: &[Violation]| -> Vec<String> {
             all.iter().map(|violation| violation.message.clone()).collect()
