@@ -1,4 +1,4 @@
-//! The field of an object that a violation is about, as far as its policy's reads show it.
+//! The field of an object that made a policy find a violation, as far as the policy's reads show it.
 //!
 //! A message need not name a field. What the policy read last, before it made the message, mostly is
 //! the field at fault: that the object is a Pod is tested first. Nothing is decided by it; reports
@@ -7,80 +7,15 @@
 mod expression;
 mod text;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use modgate_api::constraints::{self, EnforcementPoint};
 use modgate_value::Value;
 
 pub(crate) use self::expression::failed;
 pub(crate) use self::text::{Step, refs};
-use crate::{
-    Evaluation, PolicyId, Review, Snapshot,
-    admissionpolicy::PolicyKind,
-    constraint::{self, ConstraintKey},
-    decide::constraint_admission,
-    modrule,
-};
 
 /// The parts of an object that are found by their address.
 const MAX_PLACES: usize = 100_000;
-
-/// The fields at fault: for policies and their messages the pointer (RFC 6901) of a field of the object.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Faults {
-    by_policy: BTreeMap<PolicyId, Vec<(String, String)>>,
-}
-
-impl Faults {
-    /// The field that a message of a policy is about, if that is known. A ModRule has one for all
-    /// of its messages.
-    pub fn field(&self, policy: &PolicyId, message: &str) -> Option<&str> {
-        let known = self.by_policy.get(policy)?;
-        let of_message = known.iter().find(|(said, _)| said.is_empty() || said == message);
-        of_message.map(|(_, pointer)| pointer.as_str())
-    }
-}
-
-impl Snapshot {
-    /// The fields at fault of an object as these policies judge it: constraints, ModRules that reject
-    /// it, ValidatingAdmissionPolicies. They are evaluated once more, each on a budget of its own.
-    /// An object that expansion built has none.
-    pub fn faults(
-        &self,
-        review: &Review,
-        policies: &BTreeSet<PolicyId>,
-        evaluation: &mut Evaluation<'_>,
-    ) -> Faults {
-        let mut by_policy = BTreeMap::new();
-        let keys: Vec<ConstraintKey> = policies
-            .iter()
-            .filter(|id| id.group == constraints::GROUP)
-            .map(|id| ConstraintKey { kind: id.kind.clone(), name: id.name.clone() })
-            .collect();
-        if !keys.is_empty()
-            && let Ok(admission) = constraint_admission(review, evaluation.host)
-        {
-            let point = EnforcementPoint::Webhook;
-            let found = self.of_constraints(point, evaluation, |store, asked, arena| {
-                constraint::faults(store, &keys, &admission, asked, arena)
-            });
-            by_policy.extend(found);
-        }
-        let rules: Vec<&PolicyId> = policies.iter().filter(|id| id.kind == "ModRule").collect();
-        if !rules.is_empty() {
-            let outside = (evaluation.host, evaluation.meter);
-            let found = modrule::faults(self.modrules(), self.config(), review, outside);
-            by_policy.extend(found.into_iter().filter(|(id, _)| rules.contains(&id)));
-        }
-        if let Some(object) = review.object() {
-            for id in policies.iter().filter(|id| id.kind == PolicyKind::Validating.as_str()) {
-                let found = self.cluster_policies().faults(&id.name, object);
-                by_policy.insert(id.clone(), found);
-            }
-        }
-        Faults { by_policy }
-    }
-}
 
 /// The parts of a document by where they are in memory: evaluators borrow them, so that the value of
 /// a variable tells its place.

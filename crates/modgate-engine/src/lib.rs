@@ -84,6 +84,7 @@ mod evaluation;
 pub mod expansion;
 pub mod explain;
 mod fault;
+mod faults;
 pub mod gatekeeper;
 pub mod guidance;
 mod host;
@@ -110,7 +111,7 @@ pub use decision::{
     Skipped, StageReport, StageReports,
 };
 pub use evaluation::Evaluation;
-pub use fault::Faults;
+pub use faults::Faults;
 pub use host::{Host, HostError};
 pub use modgate_api as api;
 pub use modgate_rego as rego;
