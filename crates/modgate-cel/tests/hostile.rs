@@ -3,7 +3,13 @@
 //! The calls come from the table of functions itself, so a new one is among them. Memory is measured;
 //! of processor time the steps are looked at that a call pays for what it reads.
 
-#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail by panicking, and their output says why"
+)]
 
 use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 //! the memory its budget allows, or the stack of a thread, none goes on once its time is over, and none
 //! panics. The slowest calls are printed and not compared, because other work delays them.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test")]
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
 use std::{
     cell::Cell,
