@@ -60,7 +60,9 @@ pub(super) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
 /// A time in seconds since 1970 as RFC 3339 writes it in UTC.
 pub(super) fn timestamp(seconds: u64) -> String {
     let (mut days, rest) = (seconds / 86_400, seconds % 86_400);
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let mut year = 1970;
     while days >= 365 + u64::from(is_leap(year)) {
         days -= 365 + u64::from(is_leap(year));
