@@ -123,12 +123,11 @@ pub(crate) fn report() -> Report {
     Report::new(env!("CARGO_PKG_VERSION"))
 }
 
-/// Adds a violation by an object of the input; `read` is the field that the policy read last.
+/// Adds a violation by an object of the input.
 pub(crate) fn violation(
     report: &mut Report,
     violation: &Violation,
     (manifest, source): (&Manifest, &Source),
-    read: Option<&str>,
 ) {
     let object = &manifest.object;
     let Guidance { owner, remediation, docs_url } = violation.guidance();
@@ -156,7 +155,7 @@ pub(crate) fn violation(
         name: object.name().to_owned(),
     };
     let said = (violation.message.as_str(), &violation.details);
-    let (place, field) = place::of_violation(manifest, source, said, read);
+    let (place, field) = place::of_violation(manifest, source, said, None);
     let finding = Finding::new(rule, level, violation.message.as_str()).at(place).about(subject);
     report.findings.push(Finding { action: violation.action.to_string(), field, ..finding });
 }

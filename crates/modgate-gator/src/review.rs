@@ -4,8 +4,8 @@ use std::{fmt::Write as _, sync::Arc};
 
 use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{
-    Decision, Evaluation, Failure, Host, HostError, Observer, PlannedResultant, PolicyId, Review,
-    Snapshot, Stages, Trace,
+    Decision, Evaluation, Failure, Host, HostError, Observer, PlannedResultant, Review, Snapshot,
+    Stages, Trace,
     admissionpolicy::{Authorizer, NoAuthorizer, NoParams, Params, Types},
     constraint::{
         Arena, Cause, ConstraintKey, ConstraintOutcome, ConstraintTrace, Driver, ExpressionResult,
@@ -32,8 +32,6 @@ pub(crate) struct Outcome {
     pub(crate) has_details: bool,
     /// The trace of the policy, if on.
     pub(crate) trace: Option<String>,
-    /// The pointer of the field that the policy read last, if it was asked for.
-    pub(crate) field: Option<String>,
 }
 
 /// How long a policy took: Rego for all constraints of a kind, CEL for each of them.
@@ -150,30 +148,6 @@ impl Session {
     }
 }
 
-impl Session {
-    /// Finds the fields that the constraints of a review read last before they objected.
-    pub(crate) fn locate(
-        &mut self,
-        snapshot: &Snapshot,
-        inventory: &Inventory,
-        (review, namespace): (Review, Option<&Value>),
-        outcomes: &mut [Outcome],
-    ) {
-        let own = outcomes.iter().filter(|it| it.violation.resultant.is_none());
-        let id = |it: &Violation| PolicyId::of_constraint(&it.kind, &it.constraint);
-        let ids = own.map(|it| id(&it.violation)).collect();
-        let review = review.with_namespace(namespace.cloned());
-        let host =
-            GatorHost { outside: &self.outside, namespace, objects: self.objects.as_deref() };
-        let mut evaluation = Evaluation::new(&host, inventory, &mut self.arena);
-        let faults = snapshot.faults(&review, &ids, &mut evaluation);
-        for outcome in outcomes.iter_mut().filter(|it| it.violation.resultant.is_none()) {
-            let violation = &outcome.violation;
-            outcome.field = faults.field(&id(violation), &violation.message).map(str::to_owned);
-        }
-    }
-}
-
 /// Keeps the details that gator shows besides the decision.
 struct Watch<'s, const EXPLAINS: bool> {
     trace: Trace,
@@ -235,7 +209,6 @@ impl<'s, const EXPLAINS: bool> Watch<'s, EXPLAINS> {
             Outcome {
                 has_details: is_rego && violation.cause != Cause::MatchError,
                 trace: self.trace_of(&violation).map(trace_text),
-                field: None,
                 violation,
             }
         });

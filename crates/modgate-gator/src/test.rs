@@ -122,8 +122,7 @@ fn reported(
     notes.for_each(|note| io.note(&printable(&note)));
     for result in &tested.results {
         if let Some((manifest, source)) = input.origin(result.index) {
-            let Outcome { violation, field, .. } = &result.outcome;
-            finding::violation(report, violation, (manifest, source), field.as_deref());
+            finding::violation(report, &result.outcome.violation, (manifest, source));
         }
     }
     if args.deny_only {
@@ -157,7 +156,7 @@ fn evaluate<'o>(
     let session = || Session::new(args.trace, args.stats);
     let reviewed = parallel(objects.len(), session, |index, session| {
         let object = objects.get(index).copied().unwrap_or(&Value::Null);
-        let (mut reviewed, text) = review(object, &policies, &expander, session, !is_gator)?;
+        let (mut reviewed, text) = review(object, &policies, &expander, session)?;
         if let Some(own) = &admission_policies {
             reviewed.outcomes.extend(own.review(object, expander.namespace_of(object))?);
         }
@@ -303,7 +302,6 @@ fn review(
     policies: &Policies,
     expander: &Expander,
     session: &mut Session,
-    locates: bool,
 ) -> Result<(Reviewed, String), String> {
     let review = Review::of_existing(with_default_action(object));
     let namespace = expander.namespace_of(object);
@@ -312,18 +310,12 @@ fn review(
         false => review,
     };
     let (snapshot, inventory) = (&expander.snapshot, &policies.inventory);
-    let reviewed = session.decide(snapshot, inventory, review.clone(), namespace, Stages::TEST);
+    let reviewed = session.decide(snapshot, inventory, review, namespace, Stages::TEST);
     let name = object.name();
-    let mut reviewed = reviewed
+    let reviewed = reviewed
         .of_object(object)
         .map_err(|error| format!("expanding resource {name}: {error}"))?;
-    let printed = session.outside.take_printed();
-    if locates && !reviewed.outcomes.is_empty() {
-        session.locate(snapshot, inventory, (review, namespace), &mut reviewed.outcomes);
-        // What policies print is printed once.
-        let _ = session.outside.take_printed();
-    }
-    Ok((reviewed, printed))
+    Ok((reviewed, session.outside.take_printed()))
 }
 
 /// A constraint that is itself an object under review has the action that it has in a cluster

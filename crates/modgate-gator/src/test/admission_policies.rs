@@ -140,5 +140,5 @@ fn outcome(policy: &Str, finding: Finding) -> Outcome {
         details: Value::Null,
         annotations: Value::Null,
     };
-    Outcome { violation, has_details: false, trace: None, field: None }
+    Outcome { violation, has_details: false, trace: None }
 }
