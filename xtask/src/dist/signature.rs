@@ -47,7 +47,7 @@ impl Key {
         let body = text.split("-----BEGIN PRIVATE KEY-----").nth(1).unwrap_or_default();
         let body = body.split("-----END").next().unwrap_or_default();
         let body: String = body.split_whitespace().collect();
-        let der = STANDARD.decode(body).context("is not base64 between its lines")?;
+        let der = STANDARD.decode(body).ok().context("is not base64 between its lines")?;
         if let Ok(key) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der) {
             return Ok(Self::Ed25519(key));
         }
