@@ -367,7 +367,7 @@ totals:
   </testsuite>
   <testsuite name="RequiredLabels/team" tests="1" failures="0" errors="0" skipped="1">
     <testcase name="Namespace a" classname="RequiredLabels/team">
-      <skipped message="add the labels {&quot;team&quot;}" type="warn">objects.yaml:1:46&#10;add the labels {&quot;team&quot;}</skipped>
+      <skipped message="add the labels {&quot;team&quot;}" type="warn">objects.yaml:1:35&#10;add the labels {&quot;team&quot;}</skipped>
     </testcase>
   </testsuite>
 </testsuites>
