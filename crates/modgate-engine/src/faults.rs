@@ -29,7 +29,7 @@ impl Faults {
 }
 
 impl Snapshot {
-    /// The fields at fault of an object as these policies judge it: constraints, ModRules that reject
+    /// The fields at fault of an object, by the reads of these policies: constraints, ModRules that reject
     /// it, ValidatingAdmissionPolicies. They are evaluated once more, each on a budget of its own.
     /// An object that expansion built has none.
     pub fn faults(

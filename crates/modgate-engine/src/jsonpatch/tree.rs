@@ -16,7 +16,7 @@ pub enum Tree<'t> {
 }
 
 /// The number of one user of a tree that several change one after the other. Each pays for what it opens as if
-/// nobody had opened it before: the cost of a user does not depend on the others.
+/// no user had opened it before: the cost of a user does not depend on the others.
 pub(crate) type Turn = u32;
 
 /// The turn of a tree that has one user.

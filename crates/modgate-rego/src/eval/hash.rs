@@ -1,7 +1,7 @@
 //! Hashes of values in tables that live as long as an evaluation.
 //!
 //! A multiplication for each word takes a fraction of the time that the standard library's hash takes. The
-//! seed is the standard library's, so that nobody can choose texts that all have the same hash.
+//! seed is the standard library's, so that an attacker cannot choose texts that all have the same hash.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -7,7 +7,7 @@
 //! of a template share what the latter add to the set, as a document of its own. They also share how far
 //! the former get before the first statement that depends on the parameters, as rows of values.
 //!
-//! The members of a set are sorted, so nobody sees in which order they are found. But of equal members the
+//! The members of a set are sorted, so the order in which they are found does not show. But of equal members the
 //! first one is kept, and `1` and `1.0` are equal: only rules whose members have one spelling become one
 //! rule.
 
