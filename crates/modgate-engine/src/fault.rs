@@ -9,7 +9,7 @@ mod text;
 
 use std::collections::HashMap;
 
-use modgate_value::Value;
+use modgate_value::{Value, pointer::below};
 
 pub(crate) use self::expression::failed;
 pub(crate) use self::text::{Step, refs};
@@ -62,11 +62,6 @@ fn address(value: &Value) -> Option<usize> {
         Value::Object(members) => Some(std::ptr::from_ref(members).addr()),
         _ => None,
     }
-}
-
-/// The pointer of a member.
-pub(crate) fn below(pointer: &str, name: &str) -> String {
-    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The pointer of the field that steps lead to from `base`, or of the last field on the way that is

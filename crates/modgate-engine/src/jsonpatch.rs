@@ -20,7 +20,6 @@ pub use apply::{ApplyError, MAX_PADDING, apply};
 pub use diff::diff;
 pub use exact::diff_exact;
 pub(crate) use find::{find, first_keys, parent_len};
-pub use pointer::escape;
 pub use tree::Tree;
 pub(crate) use tree::Turn;
 

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use modgate_report::{Place, generated_from};
-use modgate_value::{Value, diag::Source, yaml};
+use modgate_value::{Value, diag::Source, pointer, yaml};
 
 use crate::manifest::Manifest;
 
@@ -131,8 +131,7 @@ fn mentioned(object: &Value, message: &str, within: String) -> Option<String> {
         if visited > MAX_MEMBERS {
             return None;
         }
-        let below =
-            |name: &str| format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        let below = |name: &str| pointer::below(&pointer, name);
         match value {
             Value::Object(members) => {
                 for (name, value) in members {
@@ -210,7 +209,7 @@ fn resolve(object: &Value, path: &str) -> Option<String> {
         match next {
             Some(next) => {
                 pointer.push('/');
-                pointer.push_str(&segment.replace('~', "~0").replace('/', "~1"));
+                pointer.push_str(&pointer::escape(segment));
                 value = next;
             }
             None if index > 0 && index + 1 == segments.len() => return Some(pointer),
@@ -223,7 +222,7 @@ fn resolve(object: &Value, path: &str) -> Option<String> {
 /// The fields of a path; `None` if the text is not one.
 fn segments(path: &str) -> Option<Vec<String>> {
     if let Some(pointer) = path.strip_prefix('/') {
-        let parts = pointer.split('/').map(|part| part.replace("~1", "/").replace("~0", "~"));
+        let parts = pointer.split('/').map(|part| pointer::unescape(part).into_owned());
         let parts: Vec<String> = parts.collect();
         return (parts.len() > 1).then_some(parts);
     }
@@ -288,10 +287,10 @@ fn of_metadata(object: &Value, message: &str) -> Option<String> {
     })?;
     let members = object.path(&["metadata", member])?.as_object()?;
     let named = words(message).find(|word| members.get(word.text).is_some());
-    let of_one = |word: Word<'_>| word.text.replace('~', "~0").replace('/', "~1");
-    Some(match named.map(of_one) {
-        Some(key) => format!("/metadata/{member}/{key}"),
-        None => format!("/metadata/{member}"),
+    let of_all = format!("/metadata/{member}");
+    Some(match named {
+        Some(word) => pointer::below(&of_all, word.text),
+        None => of_all,
     })
 }
 
@@ -299,7 +298,7 @@ fn of_metadata(object: &Value, message: &str) -> Option<String> {
 fn path_of(pointer: &str) -> String {
     let mut path = String::new();
     for segment in pointer.split('/').skip(1) {
-        let segment = segment.replace("~1", "/").replace("~0", "~");
+        let segment = pointer::unescape(segment);
         let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
         if segment.parse::<usize>().is_ok() {
             path.push_str(&format!("[{segment}]"));

@@ -36,6 +36,7 @@ pub mod gotime;
 pub mod json;
 pub mod near;
 mod number;
+pub mod pointer;
 pub mod regex;
 mod ser;
 mod value;

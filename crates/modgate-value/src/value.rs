@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Number, Str};
+use crate::{Number, Str, pointer};
 
 /// An immutable JSON value.
 ///
@@ -125,8 +125,7 @@ impl Value {
             return pointer.is_empty().then_some(self);
         };
         segments.split('/').try_fold(self, |value, segment| match value {
-            Self::Object(object) if !segment.contains('~') => object.get(segment),
-            Self::Object(object) => object.get(&segment.replace("~1", "/").replace("~0", "~")),
+            Self::Object(object) => object.get(&*pointer::unescape(segment)),
             Self::Array(array) if segment == "0" || !segment.starts_with(['0', '+']) => {
                 array.get(segment.parse::<usize>().ok()?)
             }

@@ -17,7 +17,7 @@ use self::{
     parse::{Options, Parser},
     scan::{Mark, Scanner},
 };
-use crate::{Str, Value};
+use crate::{Str, Value, pointer};
 
 /// Why a text is not YAML that has a JSON form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -120,10 +120,7 @@ impl Places {
         match self {
             Self::None => None,
             Self::List(places) => places.get(segment.parse::<usize>().ok()?),
-            Self::Map(_) if segment.contains('~') => {
-                self.member(&segment.replace("~1", "/").replace("~0", "~"))
-            }
-            Self::Map(_) => self.member(segment),
+            Self::Map(_) => self.member(&pointer::unescape(segment)),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Texts.
 
+use modgate_value::pointer;
+
 use super::{Table, lists, printing};
 use crate::{
     error::{EvalError, Result, failed},
@@ -77,7 +79,7 @@ pub(super) const FUNCTIONS: Table = &[
     ("jsonpatch.escapeKey", |heap, args| match args {
         [Val::String(text)] => {
             heap.build(text.len().saturating_mul(2))?;
-            heap.text(&text.replace('~', "~0").replace('/', "~1"))
+            heap.text(&pointer::escape(text))
         }
         _ => Err(EvalError::NoOverload),
     }),

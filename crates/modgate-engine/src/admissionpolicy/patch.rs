@@ -1,6 +1,6 @@
 //! JSON patches as the API server applies them (RFC 6902, `evanphx/json-patch` v4).
 
-use modgate_value::{MAX_DEPTH, Object, Value};
+use modgate_value::{MAX_DEPTH, Object, Value, pointer};
 
 /// How many values `copy` may add in one patch.
 const MAX_COPIED: usize = 1_000_000;
@@ -111,7 +111,7 @@ impl Problem {
 /// The segments of a pointer; `None` where it has none.
 fn segments(path: &str) -> Option<Vec<String>> {
     let (_, rest) = path.split_once('/')?;
-    Some(rest.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect())
+    Some(rest.split('/').map(|part| pointer::unescape(part).into_owned()).collect())
 }
 
 /// The member that a path ends in.

@@ -1,9 +1,12 @@
 //! CEL: the fields that an expression which does not hold reads.
 
-use modgate_value::Value;
+use modgate_value::{
+    Value,
+    pointer::{below, unescape},
+};
 
 use super::{
-    Step, below, choose, refs,
+    Step, choose, refs,
     text::{literal, name},
     walk,
 };
@@ -194,10 +197,10 @@ fn inside(text: &str) -> Option<&str> {
 fn written(pointer: &str) -> String {
     let mut text = "object".to_owned();
     for segment in pointer.split('/').skip(1) {
-        let name = segment.replace("~1", "/").replace("~0", "~");
+        let name = unescape(segment);
         match name.parse::<usize>() {
             Ok(index) => text.push_str(&format!("[{index}]")),
-            Err(_) => text.push_str(&format!("[{}]", Value::from(name.as_str()).to_json())),
+            Err(_) => text.push_str(&format!("[{}]", Value::from(&*name).to_json())),
         }
     }
     text

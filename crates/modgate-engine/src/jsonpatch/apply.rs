@@ -4,7 +4,7 @@
 //! negative indexes count from the end, `add` creates missing parents. Where the original crashes
 //! or produces nonsense the specification's fixes apply.
 
-use modgate_value::{Budget, Exhausted, MAX_DEPTH, Value};
+use modgate_value::{Budget, Exhausted, MAX_DEPTH, Value, pointer::unescape};
 
 use super::{
     Op, PatchOperation, Tree,
@@ -228,7 +228,7 @@ fn changes_nothing(tree: &Tree<'_>, op: Op, segments: &[&str], value: &Value, tu
     }
     let parent = parents.iter().try_fold(Node::Tree(node), |node, segment| node.step(segment));
     let Some(parent) = parent else { return op == Op::Remove };
-    let key = pointer::unescape(last);
+    let key = unescape(last);
     match (op, parent.member(&key)) {
         (_, None) => false,
         (Op::Add | Op::Replace, Some(found)) => found.is_some_and(|found| found.holds(value)),
@@ -250,7 +250,7 @@ impl<'n, 't> Node<'n, 't> {
             Self::Value(value) | Self::Tree(Tree::Value(value)) => {
                 step(value, segment).map(Self::Value)
             }
-            Self::Tree(Tree::Object(..)) => self.member(&pointer::unescape(segment))?,
+            Self::Tree(Tree::Object(..)) => self.member(&unescape(segment))?,
             Self::Tree(Tree::Array(elements, _)) => {
                 let at = pointer::resolve(pointer::index(segment)?, elements.len())?;
                 elements.get(at).map(Self::Tree)
@@ -340,7 +340,7 @@ impl At<'_> {
         Ok(match node.open(self.turn, budget)? {
             None => None,
             Some(Opened::Object(members)) => {
-                let key = pointer::unescape(segment);
+                let key = unescape(segment);
                 match members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
                     Ok(at) => members.get_mut(at).map(|(_, member)| member),
                     Err(_) => None,
@@ -376,7 +376,7 @@ impl At<'_> {
         match node.open(self.turn, budget)? {
             None => Err(self.scalar(level)),
             Some(Opened::Object(members)) => {
-                let key = pointer::unescape(segment);
+                let key = unescape(segment);
                 let at = match members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
                     Ok(at) => {
                         if let Some((_, member)) = members.get_mut(at)
@@ -452,7 +452,7 @@ impl At<'_> {
         match node.open(self.turn, budget)? {
             None => return Err(self.scalar(level)),
             Some(Opened::Object(members)) => {
-                let key = pointer::unescape(segment);
+                let key = unescape(segment);
                 match members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
                     Ok(at) => {
                         if let Some((_, member)) = members.get_mut(at) {
@@ -486,7 +486,7 @@ impl At<'_> {
         match node.open(self.turn, budget)? {
             None => {}
             Some(Opened::Object(members)) => {
-                let key = pointer::unescape(segment);
+                let key = unescape(segment);
                 if let Ok(at) = members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
                     moves(members.len() - at, budget)?;
                     members.remove(at);

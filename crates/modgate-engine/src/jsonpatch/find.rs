@@ -1,6 +1,6 @@
 //! Looking at what a path addresses, with the same rules as [`apply`](super::apply).
 
-use modgate_value::Value;
+use modgate_value::{Value, pointer::unescape};
 
 use super::pointer;
 
@@ -14,7 +14,7 @@ pub(crate) fn find<'v>(document: &'v Value, path: &str) -> Option<&'v Value> {
 pub(crate) fn first_keys(path: &str) -> Vec<String> {
     let keys = pointer::segments(path).into_iter().flatten().take(2);
     let keys = keys.take_while(|segment| *segment != "-" && pointer::index(segment).is_none());
-    keys.map(|segment| pointer::unescape(segment).into_owned()).collect()
+    keys.map(|segment| unescape(segment).into_owned()).collect()
 }
 
 /// How many members the container of what a path addresses has.
@@ -32,7 +32,7 @@ pub(crate) fn parent_len(document: &Value, path: &str) -> Option<usize> {
 /// The member of `value` that one segment names.
 pub(super) fn step<'v>(value: &'v Value, segment: &str) -> Option<&'v Value> {
     match value {
-        Value::Object(members) => members.get(&pointer::unescape(segment)),
+        Value::Object(members) => members.get(&unescape(segment)),
         Value::Array(elements) => {
             let at = pointer::resolve(pointer::index(segment)?, elements.len())?;
             elements.get(at)

@@ -4,7 +4,7 @@
 //! Several entries stand on lines of their own, or behind semicolons. An entry without a reason allows
 //! nothing: the next reader of the policy has to learn why.
 
-use modgate_value::{Value, near};
+use modgate_value::{Value, near, pointer};
 
 use super::Lints;
 use crate::{
@@ -127,7 +127,7 @@ fn misspelt(lints: &mut Lints<'_>, name: &str) {
     }
     let message = format!("modgate reads no annotation `{name}`");
     let help = near::did_you_mean_or(name, &ANNOTATIONS, "the annotations are");
-    let pointer = format!("/metadata/annotations/{}", name.replace('~', "~0").replace('/', "~1"));
+    let pointer = pointer::below("/metadata/annotations", name);
     let position = lints.source.positions.as_ref().map(|all| all.nearest_key(&pointer).into());
     let field = "metadata.annotations";
     lints.at(Code::AllowAnnotation, field, position, message, Some(help));

@@ -1,7 +1,7 @@
 //! Objects under review that no API server stores.
 
 use modgate_api::{kinds, meta};
-use modgate_value::{Value, near};
+use modgate_value::{Value, near, pointer};
 
 use super::{Definitions, Mistake, Place, matching};
 use crate::{Code, admissionpolicy::Types};
@@ -116,7 +116,7 @@ fn of_metadata(object: &Value) -> Vec<Mistake> {
                 "the value of `{name}` in `metadata.{map}` is `{}`, which is no text",
                 short(value)
             );
-            let place = format!("metadata/{map}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let place = pointer::below(&format!("metadata/{map}"), name);
             all.push(found(&place, message, Some("put it in quotes".to_owned())));
         }
     }

@@ -8,7 +8,7 @@ use std::{
     sync::LazyLock,
 };
 
-use modgate_value::near;
+use modgate_value::{near, pointer};
 
 use crate::{
     Code,
@@ -324,7 +324,7 @@ impl Pointer {
     /// Reads a pointer; `None` if it does not start with `/`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let names = text.strip_prefix('/')?.split('/');
-        let names = names.map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
+        let names = names.map(|name| pointer::unescape(name).into_owned()).collect();
         Some(Self { names })
     }
 
@@ -375,7 +375,7 @@ impl Pointer {
     /// The first steps as they are written.
     fn written(&self, steps: usize) -> String {
         let names = self.names.iter().take(steps);
-        names.map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect()
+        names.map(|name| pointer::below("", name)).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use modgate_select::{EvalError, Item, Key, KeyPart};
 use modgate_template::{Env, PatchContext, RenderError, Template};
-use modgate_value::{Budget, Exhausted, Value, yaml};
+use modgate_value::{Budget, Exhausted, Value, pointer, yaml};
 
 use super::{
     compile::{PatchStep, PatchValue},
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Host,
-    jsonpatch::{self, Op, PatchOperation},
+    jsonpatch::{Op, PatchOperation},
 };
 
 /// An operation ready to be applied, and how it came to be.
@@ -45,7 +45,7 @@ pub(super) fn not_text(operation: &PatchOperation) -> Option<String> {
         }
         [.., parent, map] if is_map(parent, map) => {
             let (name, wrong) = value.as_object()?.iter().find(|(_, value)| !is_text(value))?;
-            (jsonpatch::escape(name).into_owned(), wrong)
+            (pointer::escape(name).into_owned(), wrong)
         }
         _ => return None,
     };
@@ -55,7 +55,7 @@ pub(super) fn not_text(operation: &PatchOperation) -> Option<String> {
         scalar => format!("`{scalar}`, which is no text"),
     };
     let of = if operation.path.contains("/annotations") { "annotation" } else { "label" };
-    let name = name.replace("~1", "/").replace("~0", "~");
+    let name = pointer::unescape(&name);
     Some(format!(
         "the {of} `{name}` becomes {found}, and the API server refuses the object: quote it within \
          the value, as in `'\"true\"'`"

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use modgate_select::Key;
-
-use crate::jsonpatch;
+use modgate_value::pointer;
 
 /// A `path` read once: literal text and placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +103,7 @@ impl PathTemplate {
                     Some(Key::Index(position)) => {
                         let _ = write!(out, "{position}");
                     }
-                    Some(Key::Name(name)) => out.push_str(&jsonpatch::escape(name)),
+                    Some(Key::Name(name)) => out.push_str(&pointer::escape(name)),
                     None => {
                         complete = false;
                         out.push_str("#(BADINDEX)");

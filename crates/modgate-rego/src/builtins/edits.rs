@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use modgate_value::pointer;
+
 use super::{Builtin, BuiltinError, Context, Outcome, operand};
 use crate::value::{MAX_DEPTH, Value, View};
 
@@ -69,7 +71,7 @@ fn path<'a>(context: &Context<'a>, value: Value<'a>) -> Result<Vec<Value<'a>>, B
                     if !segment.contains('~') {
                         return Ok(Value::str(segment));
                     }
-                    Ok(context.heap.string(&segment.replace("~1", "/").replace("~0", "~"))?)
+                    Ok(context.heap.string(&pointer::unescape(segment))?)
                 })
                 .collect()
         }

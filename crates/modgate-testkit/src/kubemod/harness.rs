@@ -8,7 +8,7 @@ use modgate_engine::{
     constraint::{Arena, Inventory},
     jsonpatch::{Op, PatchOperation},
 };
-use modgate_value::{Clock, Object, Value, budget::Frozen};
+use modgate_value::{Clock, Object, Value, budget::Frozen, pointer};
 
 use super::model::{Answer, Decided, Request};
 use crate::compare::same;
@@ -172,7 +172,7 @@ fn change(node: &Value, path: &[&str], op: Op, value: Option<&Value>) -> Result<
     };
     match node {
         Value::Object(members) => {
-            let key = segment.replace("~1", "/").replace("~0", "~");
+            let key = pointer::unescape(segment).into_owned();
             let mut members = members.clone();
             let exists = members.contains_key(&key);
             ensure!(exists || (op == Op::Add && rest.is_empty()), "`{key}` is missing");

@@ -3,7 +3,7 @@
 //! Written to be compared with the specification line by line, and unlike the engine's in every
 //! respect but the result: it rebuilds the document instead of changing it.
 
-use modgate_value::{Array, Object, Str, Value};
+use modgate_value::{Array, Object, Str, Value, pointer};
 
 /// How the original strays from the specification, where asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,7 +256,7 @@ fn to_index(len: usize) -> i64 {
 }
 
 fn unescape(segment: &str) -> Str {
-    segment.replace("~1", "/").replace("~0", "~").into()
+    pointer::unescape(segment).as_ref().into()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use modgate_value::{
-    Budget, Number, Object, Value as Json,
+    Budget, Number, Object, Value as Json, pointer,
     regex::{DEFAULT_SIZE_LIMIT, GoRegex, Uncompiled},
 };
 
@@ -266,7 +266,8 @@ impl<'s> Compiler<'s> {
         let root = self.root;
         let mut node = root;
         for segment in fragment.split('/').skip(1) {
-            let segment = segment.replace("%25", "%").replace("~1", "/").replace("~0", "~");
+            let segment = segment.replace("%25", "%");
+            let segment = pointer::unescape(&segment);
             let next = match node {
                 Json::Array(items) => segment.parse().ok().and_then(|at: usize| items.get(at)),
                 other => other.get(&segment),

@@ -3,10 +3,9 @@
 use std::cmp::Ordering;
 
 use modgate_api::modrule::{ModRule, PatchOperation};
-use modgate_engine::jsonpatch;
 use modgate_select::{Key, KeyPart, PatchSelect};
 use modgate_template::{Env, Functions, Isolated, PatchContext, Template, preprocess};
-use modgate_value::{Budget, Value, json, yaml};
+use modgate_value::{Budget, Value, json, pointer, yaml};
 
 use super::{
     super::patching::{Defect, Fault, Operation, apply_all},
@@ -214,7 +213,7 @@ impl Model<'_> {
         if self.like(Original::KeysUnescaped) {
             return (!name.is_empty() && !name.contains(['"', '[', ']'])).then(|| name.to_string());
         }
-        Some(jsonpatch::escape(name).into_owned())
+        Some(pointer::escape(name).into_owned())
     }
 
     /// The value of one operation for one item (4.3, 4.4).
