@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use modgate_corpus::corpus;
+use modgate_corpus::{corpus, program};
 
 use self::{
     cases::Case,
@@ -73,7 +73,7 @@ impl Verdict {
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let binary = match &args.binary {
         Some(binary) => binary.clone(),
-        None => built()?,
+        None => program::built()?.to_owned(),
     };
     let root = corpus::repository();
     let mut suites = vec![("own".to_owned(), cases::own(&root.join(CASES))?)];
@@ -108,25 +108,6 @@ fn reviewed() -> Option<PathBuf> {
     let roots = named.into_iter().chain([corpus::repository().join("../shared/conformance")]);
     let mut folders = roots.map(|root| root.join("../review/inputs/mistakes"));
     folders.find(|folder| folder.join("cases.json").is_file())
-}
-
-/// Builds the program; where it is.
-fn built() -> Result<PathBuf> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.current_dir(corpus::repository());
-    // With the testkit, so that its dependencies have the features that tests gave them.
-    build.args(["build", "--quiet", "--package", "modgate", "--package", "modgate-testkit"]);
-    build.args(["--message-format", "json"]);
-    let output = build.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
-    ensure!(output.status.success(), "modgate does not build");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let executables = text.lines().filter_map(|line| {
-        let message = modgate_value::Value::from_json(line.as_bytes()).ok()?;
-        Some(PathBuf::from(message.get("executable")?.as_str()?))
-    });
-    let mut modgate = executables.filter(|path| path.file_stem().is_some_and(|it| it == "modgate"));
-    modgate.next().context("cargo built no `modgate`")
 }
 
 /// Runs all cases, on several threads; in the order of the cases.

@@ -14,6 +14,7 @@ pub mod corpus;
 pub mod decision;
 pub mod members;
 pub mod pages;
+pub mod program;
 pub mod report;
 pub mod suite;
 pub mod time;

@@ -23,7 +23,8 @@ pub mod steps;
 pub mod suites;
 
 pub use modgate_corpus::{
-    Case, Decision, FileReport, Report, Roots, Verdict, corpus, decision, members, pages, report,
+    Case, Decision, FileReport, Report, Roots, Verdict, corpus, decision, members, pages, program,
+    report,
 };
 pub use modgate_rego_corpora as rego;
 pub use suites::Run;

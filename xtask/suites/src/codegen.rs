@@ -7,10 +7,8 @@ use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
 use modgate_engine::{Code, api::crds};
-use modgate_testkit::{cluster::build, corpus};
+use modgate_testkit::{cluster::build, corpus, program};
 use modgate_value::{Value, yaml};
-
-use crate::program;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

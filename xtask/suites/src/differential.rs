@@ -338,7 +338,7 @@ fn go_build(folder: &Path, name: &str, flags: &[&str]) -> Result<PathBuf> {
 fn binary(given: Option<&Path>) -> Result<PathBuf> {
     let binary = match given {
         Some(binary) => binary.to_owned(),
-        None => crate::program::built()?.to_owned(),
+        None => modgate_testkit::program::built()?.to_owned(),
     };
     fs::canonicalize(binary).context("find modgate")
 }

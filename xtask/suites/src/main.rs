@@ -7,7 +7,6 @@ mod conformance;
 mod differential;
 mod fuzz;
 mod load;
-mod program;
 mod soak;
 mod test;
 mod throughput;

@@ -8,15 +8,16 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use modgate_testkit::corpus;
 use modgate_value::Value;
+
+use crate::corpus;
 
 /// Builds the program, once in a process; where it is.
 ///
 /// # Errors
 ///
 /// Cargo cannot run, or it does not build.
-pub(crate) fn built() -> Result<&'static Path> {
+pub fn built() -> Result<&'static Path> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if let Some(path) = BUILT.get() {
         return Ok(path);
