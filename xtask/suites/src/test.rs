@@ -110,7 +110,8 @@ fn cargo() -> Command {
 /// How many of the slowest tests are printed.
 const SLOWEST: usize = 10;
 
-/// Packages whose tests wait for an API server most of their time. They run beside those that compute.
+/// Packages whose tests wait for an API server most of their time. Two of their programs run beside one that
+/// computes.
 const WAITING: [&str; 2] = ["modgate-e2e", "modgate-testkit"];
 
 #[derive(Default)]
@@ -148,7 +149,7 @@ enum Job {
     Examples,
 }
 
-/// Builds all programs of tests, then runs two at a time.
+/// Builds all programs of tests, then runs three at a time.
 #[expect(clippy::print_stdout, reason = "the tests' own output is passed on")]
 fn cargo_test(arguments: &[String]) -> Result<Tests> {
     let split = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
@@ -184,11 +185,13 @@ fn cargo_test(arguments: &[String]) -> Result<Tests> {
             }
         }
     };
-    // One worker begins with the programs that wait, the other one with those that compute.
+    // Two workers begin with the programs that wait, one with those that compute.
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| work(VecDeque::pop_front));
+        let waiting = [(); 2].map(|()| scope.spawn(|| work(VecDeque::pop_front)));
         work(VecDeque::pop_back)?;
-        waiting.join().map_err(|_| anyhow!("a worker panicked"))?
+        waiting
+            .into_iter()
+            .try_for_each(|worker| worker.join().map_err(|_| anyhow!("a worker panicked"))?)
     })?;
     tests.into_inner().map_err(|_| anyhow!("a worker panicked"))
 }
