@@ -96,11 +96,12 @@ impl Changes {
     pub(super) fn undone(&mut self, document: &Value) -> Option<Value> {
         let mut tree = Tree::from(document.clone());
         let budget = Budget::unlimited();
-        for operation in &self.operations {
-            // It applied when its rule was the last one, and does so again.
-            jsonpatch::apply(&mut tree, operation, &budget).ok()?;
-        }
-        self.tree = Some(tree);
+        // Each applied when its rule was the last one, and does so again.
+        let applied = self
+            .operations
+            .iter()
+            .try_for_each(|operation| jsonpatch::apply(&mut tree, operation, &budget));
+        self.tree = applied.is_ok().then_some(tree);
         self.take()
     }
 }
