@@ -125,7 +125,7 @@ impl Value {
             return pointer.is_empty().then_some(self);
         };
         segments.split('/').try_fold(self, |value, segment| match value {
-            Self::Object(object) => object.get(&*pointer::unescape(segment)),
+            Self::Object(object) => object.get(&pointer::unescape(segment)),
             Self::Array(array) if segment == "0" || !segment.starts_with(['0', '+']) => {
                 array.get(segment.parse::<usize>().ok()?)
             }

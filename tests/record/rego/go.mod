@@ -2,7 +2,10 @@ module modgate/tests/record/rego
 
 go 1.26.0
 
-require github.com/open-policy-agent/opa v1.17.1
+require (
+	github.com/open-policy-agent/opa v1.17.1
+	sigs.k8s.io/yaml v1.6.0
+)
 
 require (
 	github.com/agnivade/levenshtein v1.2.1 // indirect
@@ -29,6 +32,7 @@ require (
 	github.com/yashtewari/glob-intersection v0.2.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
+	golang.org/x/crypto v0.51.0 // indirect
+	golang.org/x/sync v0.20.0 // indirect
 	golang.org/x/sys v0.44.0 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )
