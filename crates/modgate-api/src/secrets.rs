@@ -10,7 +10,7 @@ use crate::meta::GroupVersionKind;
 pub const NOT_SHOWN: &str = "not shown for a Secret";
 
 /// Stands for a value of a Secret.
-const HIDDEN: &str = "(hidden)";
+pub const HIDDEN: &str = "(hidden)";
 /// Stands for a value of a Secret that policies changed.
 const CHANGED: &str = "(hidden, changed)";
 /// The annotation in which `kubectl apply` keeps a copy of the object.
@@ -85,14 +85,32 @@ pub struct SecretValues {
 const MIN_INSIDE: usize = 6;
 /// So many first bytes tell that a text has a value, also one that is cut off.
 const TELLING: usize = 16;
+/// Where a text was cut off, so many first bytes tell.
+const TELLING_CUT: usize = 3;
+/// What ends a text that was cut off.
+const CUT: char = '…';
+/// How often a value may be text of JSON within JSON: in the copy of an annotation, in a document of a policy, in the
+/// answer.
+const MOST_ESCAPES: usize = 3;
 
 impl SecretValues {
     /// Adds the values of an object if it is a Secret, or `is_secret` says so: as they are written, decoded,
-    /// and as they stand in JSON.
+    /// as they stand in JSON, and in JSON within JSON; also those of the copy in its annotations, which may
+    /// be older.
     pub fn add(&mut self, object: &Value, is_secret: bool) {
         if !is_secret && !GroupVersionKind::of_object(object).is_secret() {
             return;
         }
+        self.add_data(object);
+        let copy = object.path(&["metadata", "annotations", COPY]).and_then(Value::as_str);
+        match copy.map(|text| (text, Value::from_json(text.as_bytes()))) {
+            Some((_, Ok(copy))) => self.add_data(&copy),
+            Some((text, Err(_))) => self.add_text(text),
+            None => {}
+        }
+    }
+
+    fn add_data(&mut self, object: &Value) {
         for member in DATA {
             let Some(data) = object.get(member) else { continue };
             for text in data.walk().filter_map(|visit| visit.value.as_str()) {
@@ -106,14 +124,33 @@ impl SecretValues {
     }
 
     fn add_text(&mut self, text: &str) {
-        let in_json = Value::from(text).to_json();
-        let in_json = in_json.trim_matches('"');
-        for text in [text, in_json, text.trim()] {
-            let Some(first) = text.bytes().next() else { continue };
-            let known = self.by_first.entry(first).or_default();
-            if let Err(at) = known.binary_search_by(|it| (text.len(), text).cmp(&(it.len(), it))) {
-                known.insert(at, text.to_owned());
+        self.insert(text);
+        self.insert(text.trim());
+        let mut escaped = text.to_owned();
+        for _ in 0..MOST_ESCAPES {
+            let quoted = Value::from(escaped.as_str()).to_json();
+            let inner = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+            let inner = inner.unwrap_or_default();
+            if inner == escaped {
+                break;
             }
+            self.insert(inner);
+            escaped = inner.to_owned();
+        }
+        // However line breaks are written, lines are hidden.
+        if text.contains('\n') {
+            text.lines()
+                .map(str::trim)
+                .filter(|it| it.len() >= TELLING)
+                .for_each(|it| self.insert(it));
+        }
+    }
+
+    fn insert(&mut self, text: &str) {
+        let Some(first) = text.bytes().next() else { return };
+        let known = self.by_first.entry(first).or_default();
+        if let Err(at) = known.binary_search_by(|it| (text.len(), text).cmp(&(it.len(), it))) {
+            known.insert(at, text.to_owned());
         }
     }
 
@@ -171,7 +208,10 @@ impl SecretValues {
             let after = text.get(same..).and_then(|rest| rest.chars().next());
             let in_word = |next: Option<char>| next.is_some_and(char::is_alphanumeric);
             let stands_alone = !in_word(before) && !in_word(after);
-            let tells = same >= TELLING || is_whole && (same >= MIN_INSIDE || stands_alone);
+            let is_cut = after == Some(CUT) && (same >= TELLING_CUT || before == Some('"'));
+            let tells = same >= TELLING
+                || is_whole && (same >= MIN_INSIDE || stands_alone)
+                || is_cut && same > 0;
             if tells { same } else { 0 }
         });
         lengths.max().unwrap_or(0)
@@ -244,6 +284,9 @@ mod tests {
             ("xsupersecret-passwordy", "x(hidden)y"),
             ("supersecret-passw\u{2026}", "(hidden)\u{2026}"),
             ("super", "super"),
+            ("sup\u{2026}", "(hidden)\u{2026}"),
+            ("x: \"s\u{2026}", "x: \"(hidden)\u{2026}"),
+            ("yes\u{2026}", "yes\u{2026}"),
             ("pin 42, not 421", "pin (hidden), not 421"),
             (r#"{"q":"one \"two\" three and four"}"#, r#"{"q":"(hidden)"}"#),
             (r#"one "two" three and four"#, "(hidden)"),
@@ -251,6 +294,25 @@ mod tests {
         ] {
             assert_eq!(values.hide(text), expected, "{text}");
         }
+        let copy = r#"{"stringData": {"old": "the-one-before"}, "kind": "Secret"}"#;
+        let key =
+            "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\nC7VJTUt9UXrWZ4WbVwwo\n-----END KEY-----";
+        let mut secret = parsed(r#"{"apiVersion": "v1", "kind": "Secret"}"#)
+            .as_object()
+            .cloned()
+            .expect("an object");
+        let object = |name: &str, value: Value| [(name, value)].into_iter().collect::<Value>();
+        secret.insert("stringData", object("key", key.into()));
+        secret.insert("metadata", object("annotations", object(COPY, copy.into())));
+        let secret = Value::from(secret);
+        values.add(&secret, false);
+        let mut text = key.to_owned();
+        for depth in 0..5 {
+            let hidden = values.hide(&text);
+            assert!(!hidden.contains("MIIE") && !hidden.contains("C7VJ"), "{depth}: {hidden}");
+            text = Value::from(text.as_str()).to_json();
+        }
+        assert_eq!(values.hide("it was the-one-before."), "it was (hidden).");
         let document = parsed(r#"{"supersecret-password": ["supersecret-password", 42]}"#);
         let expected = parsed(r#"{"supersecret-password": ["(hidden)", 42]}"#);
         assert_eq!(values.hide_in(&document), expected, "names stay");

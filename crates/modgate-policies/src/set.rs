@@ -4,10 +4,10 @@ use std::{cell::RefCell, collections::BTreeMap, fmt, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use modgate_engine::{
-    Host, HostError, Snapshot,
+    Host, HostError, PolicyId, Snapshot,
     admissionpolicy::{Access, Action, Authorizer, Params, Types},
-    api::secrets::SecretValues,
-    constraint::Inventory,
+    api::{admissionregistration::POLICY_KIND, meta::GroupVersionKind, secrets::SecretValues},
+    constraint::{Inventory, InventoryPart},
     modrule::PodBinding,
     rego::builtins,
     template,
@@ -42,6 +42,23 @@ impl PolicySet {
         self.objects.references.params().for_each(|it| values.add(it, false));
         self.objects.watched.objects().for_each(|it| values.add(it, false));
         values
+    }
+
+    /// Whether a constraint or a ValidatingAdmissionPolicy can read a Secret other than the reviewed object: one of
+    /// the inventory, or its parameter.
+    pub fn reads_secrets(&self, policy: &PolicyId) -> bool {
+        if policy.kind == POLICY_KIND {
+            let kind = self.snapshot.cluster_policies().param_kind(&policy.name);
+            return kind.is_some_and(|it| it.api_version == "v1" && it.kind == "Secret");
+        }
+        let Some(template) = self.snapshot.constraints().template(&policy.kind) else {
+            return false;
+        };
+        let step = |name: &str| Some(name.into());
+        let secrets = InventoryPart(vec![step("namespace"), None, step("v1"), step("Secret")]);
+        let is_secret = |object: &Value| GroupVersionKind::of_object(object).is_secret();
+        template.driver().reads().iter().any(|part| part.overlaps(&secrets))
+            && self.inventory.objects().any(|synced| is_secret(synced.object))
     }
 }
 

@@ -340,6 +340,11 @@ impl PolicySet {
         mutating.chain(self.validating.policies.keys().map(|name| (PolicyKind::Validating, name)))
     }
 
+    /// The kind of objects that bindings pass to a ValidatingAdmissionPolicy.
+    pub fn param_kind(&self, policy: &str) -> Option<&ParamKind> {
+        self.validating.policies.get(policy)?.base.param_kind.as_ref()
+    }
+
     /// The kinds of objects that bindings pass.
     pub fn param_kinds(&self) -> BTreeSet<(&Str, &Str)> {
         let mutating = self.mutating.policies.values().map(|policy| &policy.base);

@@ -52,6 +52,23 @@ pub struct ConstraintTrace {
     pub notes: Vec<String>,
 }
 
+impl ConstraintTrace {
+    /// Puts a text in the place of every value that its policy read or computed.
+    pub fn hide_values(&mut self, hidden: &str) {
+        self.notes.iter_mut().for_each(|note| *note = hidden.to_owned());
+        for expression in &mut self.expressions {
+            expression.values.iter_mut().for_each(|(_, value)| *value = hidden.to_owned());
+            match &mut expression.result {
+                ExpressionResult::Value(text) | ExpressionResult::Error(text) => {
+                    *text = hidden.to_owned();
+                }
+                ExpressionResult::Held | ExpressionResult::Failed | ExpressionResult::Mixed(..) => {
+                }
+            }
+        }
+    }
+}
+
 /// The result of a constraint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "result", content = "cause")]

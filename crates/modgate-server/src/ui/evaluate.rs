@@ -9,7 +9,7 @@ use modgate_engine::{
     Decision, Evaluation, Plan, Review, Stages, Trace,
     api::{
         meta::Operation,
-        secrets::{self, SecretValues},
+        secrets::{self, HIDDEN, SecretValues},
     },
     constraint::Arena,
     cost::Meter,
@@ -165,6 +165,7 @@ impl<'a> Evaluator<'a> {
         }
         let mut trace = Trace::default();
         let decision = self.decide(subject, stages, &mut trace);
+        self.hide_values(&mut trace);
         let snapshot = &self.policies.snapshot;
         set_columns(&mut trace.constraints, &mut BTreeMap::new(), |_| None);
         let mut plan = Plan::of(&decision, &trace, snapshot.config());
@@ -185,6 +186,17 @@ impl<'a> Evaluator<'a> {
         })?;
         let title = subject.title();
         Ok(Explained { title, before, after, explanation, allowed: decision.allowed })
+    }
+
+    /// Takes the values out of explanations of policies that can read Secrets: a policy may have decoded or split
+    /// them, or may have made another text of them.
+    fn hide_values(&self, trace: &mut Trace) {
+        let resultants = trace.resultants.iter_mut().flat_map(|it| &mut it.constraints);
+        for trace in trace.constraints.iter_mut().chain(resultants) {
+            if self.policies.reads_secrets(&trace.policy) {
+                trace.hide_values(HIDDEN);
+            }
+        }
     }
 
     fn decide(&mut self, subject: &Subject, stages: Stages, trace: &mut Trace) -> Decision {

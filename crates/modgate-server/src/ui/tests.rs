@@ -68,19 +68,32 @@ impl Served {
         policies: &str,
         origin: impl FnOnce(Arc<Vec<modgate_policies::Standing>>) -> Origin,
     ) -> Self {
-        Self::configured(policies, EngineConfig::default(), origin)
+        Self::configured(policies, "", EngineConfig::default(), origin)
+    }
+
+    /// With objects that policies can refer to.
+    fn beside(policies: &str, objects: &str) -> Self {
+        let origin = |standings: Arc<Vec<modgate_policies::Standing>>| {
+            Origin::Files(Arc::new(standings.into()))
+        };
+        Self::configured(policies, objects, EngineConfig::default(), origin)
     }
 
     fn configured(
         policies: &str,
+        objects: &str,
         config: EngineConfig,
         origin: impl FnOnce(Arc<Vec<modgate_policies::Standing>>) -> Origin,
     ) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         std::fs::write(folder.path().join("policies.yaml"), policies).expect("written");
-        let files = PolicyFiles { policies: vec![folder.path().to_owned()], objects: Vec::new() };
+        let others = tempfile::tempdir().expect("folder");
+        std::fs::write(others.path().join("objects.yaml"), objects).expect("written");
+        let objects = if objects.is_empty() { Vec::new() } else { vec![others.path().to_owned()] };
+        let files = PolicyFiles { policies: vec![folder.path().to_owned()], objects };
         let mut store = PolicyStore::new(files, config);
-        store.refresh();
+        let findings = store.refresh().findings;
+        assert!(policies.contains(BROKEN) || findings.is_empty(), "{findings:?}");
         let decisions = Some(Arc::default());
         let app = Arc::new(App { evaluators: Evaluators::new(1), decisions, ..App::default() });
         app.current.store(Arc::clone(store.policies()));
@@ -361,7 +374,7 @@ async fn viewers_demote_no_policy() {
     config.rule_limits.time = Duration::from_millis(100);
     config.constraint_limits.time = Duration::from_millis(100);
     let origin = |standings: Arc<Vec<_>>| Origin::Files(Arc::new(standings.into()));
-    let served = Served::configured(BURNING, config, origin);
+    let served = Served::configured(BURNING, "", config, origin);
     let demoted = || {
         let snapshot = &served.app.current.load().expect("policies").snapshot;
         snapshot.demoted().map(|policy| policy.name.to_string()).collect::<Vec<_>>()
@@ -428,6 +441,93 @@ async fn secrets_stand_in_no_answer() {
     assert_eq!(status, StatusCode::OK, "{tried}");
     assert!(tried.contains("(hidden)"), "{tried}");
     assert!(!tried.contains("hunter2"), "{tried}");
+}
+
+/// Decode, split and change values of a Secret of the inventory; of a function's parameter, too.
+const DERIVING: &str = r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: derives}
+spec:
+  crd: {spec: {names: {kind: Derives}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package derives
+      first(text) = part { part := split(text, ":")[0]; part != "" }
+      violation[{"msg": "found"}] {
+        settings := json.unmarshal(base64.decode(data.inventory.namespace[_]["v1"]["Secret"][_].data.settings))
+        user := first(settings.login)
+        loud := upper(settings.password)
+        trace(sprintf("%v", [loud]))
+        settings.password != substring(settings.password, 0, 3)
+      }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Derives
+metadata: {name: all}
+---
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: plain}
+spec:
+  crd: {spec: {names: {kind: Plain}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package plain
+      violation[{"msg": "plain"}] { loud := upper(input.review.object.metadata.name); loud != "" }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Plain
+metadata: {name: all}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: takes-a-secret}
+spec:
+  paramKind: {apiVersion: v1, kind: Secret}
+  matchConstraints:
+    resourceRules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*"]}]
+  variables: [{name: settings, expression: "params.data.settings.substring(5)"}]
+  validations: [{expression: 'variables.settings.contains("nothing")', message: it has nothing}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: takes-a-secret}
+spec:
+  policyName: takes-a-secret.modgate.sh
+  validationActions: [Deny]
+  paramRef: {name: app, namespace: other, parameterNotFoundAction: Deny}
+"#;
+
+/// Whoever may see the decisions of one namespace must not read a Secret of another one from an explanation, however a
+/// policy has changed its values.
+#[tokio::test]
+async fn nothing_that_is_made_of_a_secret_is_explained() {
+    let settings = r#"{"login": "app-user:x", "password": "hunter2hunter2"}"#;
+    let encoded = modgate_value::go::base64::Alphabet::Standard.encode(settings.as_bytes());
+    let secret = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: app, namespace: other}}\ndata: {{settings: {encoded}}}\n"
+    );
+    let served = Served::beside(DERIVING, &secret);
+    served.admit(&pod("p", "")).await;
+    let (status, explained) = served.get("/api/v1/decisions/1").await;
+    assert_eq!(status, StatusCode::OK, "{explained}");
+    let body = format!(r#"{{"objects": {}}}"#, Value::from(pod("p", "")));
+    let (_, tried) = served.tries("/api/v1/try?namespace=shop", &body).await;
+    // A try asks the ValidatingAdmissionPolicy first, and its denial is the answer.
+    for (answer, parts) in [
+        (explained, ["json.unmarshal", "(hidden)", r#"\"P\""#]),
+        (tried, ["variables.settings.contains", "(hidden)", "takes-a-secret"]),
+    ] {
+        for shown in parts {
+            assert!(answer.contains(shown), "{shown} is missing: {answer}");
+        }
+        for secret in ["hunter2", "HUNTER2", "app-user", "APP-USER", &encoded[5..]] {
+            assert!(!answer.contains(secret), "{secret} is in {answer}");
+        }
+    }
 }
 
 #[tokio::test]
