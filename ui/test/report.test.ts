@@ -210,6 +210,10 @@ test("commands survive a shell", () => {
     reproduce("review", ["-f", "p"], { ...subject, place: "dir/a b.yaml:3:1" }),
     "modgate explain -f p 'dir/a b.yaml'",
   );
+  assert.equal(
+    reproduce("review", ["-f", "p"], { ...subject, place: "-o html.yaml:1:1" }),
+    "modgate explain -f p './-o html.yaml'",
+  );
 });
 
 test("lines that a message names", () => {

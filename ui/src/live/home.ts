@@ -47,8 +47,14 @@ function counts(all: Counts): HTMLElement {
   );
 }
 
-function audited(audit: Audit | null): HTMLElement {
-  if (!audit) return h("p", { class: "faint" }, "This process has not audited. The replica that leads does.");
+function audited(audit: Audit | null, source: Status["source"]): HTMLElement {
+  if (!audit) {
+    const why =
+      source === "files"
+        ? "A server with policies of files does not audit."
+        : "This process has not audited. The replica that leads does.";
+    return h("p", { class: "faint" }, why);
+  }
   const actions = Object.entries(audit.byAction).filter(([, count]) => count > 0);
   const values = audit.trend.map((point) => point.violations);
   const last = values.at(-1) ?? 0;
@@ -212,7 +218,7 @@ export class Home implements View {
           status.shadow &&
             h("p", {}, h("a", { href: link("shadow") }, "A shadow decides these requests a second time.")),
         ),
-        h("section", { class: "card" }, h("h3", {}, "Last audit"), audited(status.audit)),
+        h("section", { class: "card" }, h("h3", {}, "Last audit"), audited(status.audit, status.source)),
       ]),
       broken(policies),
       replicas(status),

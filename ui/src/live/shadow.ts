@@ -1,7 +1,7 @@
 import { fill, h } from "../common/dom.ts";
-import { type Api, Refused } from "./api.ts";
+import type { Api } from "./api.ts";
 import type { View } from "./app.ts";
-import { type Shadow as Answer, CLASSES } from "./data.ts";
+import { type Shadow as Answer, CLASSES, type Status } from "./data.ts";
 import { table, time } from "./parts.ts";
 import { titleOf } from "./policies.ts";
 
@@ -85,12 +85,9 @@ export class Shadow implements View {
   }
 
   async load(api: Api): Promise<void> {
-    let shadow: Answer | undefined;
-    try {
-      shadow = await api.get<Answer>("shadow");
-    } catch (error) {
-      if (!(error instanceof Refused && error.status === 404)) throw error;
-    }
+    // Without a shadow there is no such document, and the browser would note a failure.
+    const { shadow: isThere } = await api.get<Status>("status");
+    const shadow = isThere ? await api.get<Answer>("shadow") : undefined;
     const wanted = JSON.stringify([shadow, Math.floor(Date.now() / 60_000)]);
     if (wanted === this.shown) return;
     this.shown = wanted;

@@ -122,7 +122,9 @@ export function reproduce(
   subject: { kind: string; group: string; namespace: string; name: string; place: string },
 ): string {
   const verb = command === "audit" ? "audit" : "explain";
-  const file = subject.place.replace(/:\d+:\d+$/, "");
+  const path = subject.place.replace(/:\d+:\d+$/, "");
+  // A name that begins with a dash would be an option.
+  const file = path.startsWith("-") ? `./${path}` : path;
   const run = (from: string) => ["modgate", verb, ...policyArguments, from].map(quoted).join(" ");
   if (file && file !== "<stdin>") return run(file);
   const resource = subject.group ? `${subject.kind}.${subject.group}` : subject.kind;
