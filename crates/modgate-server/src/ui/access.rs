@@ -33,8 +33,12 @@ const CONSENT: Duration = Duration::from_secs(30);
 const REFUSAL: Duration = Duration::from_secs(5);
 /// Answers that are kept.
 const MAX_KEPT: usize = 1_024;
-/// Questions that the API server answers at a time.
-const MAX_QUESTIONS: usize = 8;
+/// Questions that wait for the API server, or are answered by it.
+const MAX_QUESTIONS: usize = 24;
+/// Time between two questions: strangers with invented tokens must not keep the API server busy.
+const BETWEEN_QUESTIONS: Duration = Duration::from_millis(50);
+/// Questions without that time in between after a pause: a page that opens has several.
+const BURST: u32 = 10;
 
 /// What a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +124,7 @@ pub(super) enum Access {
 pub(super) struct Cluster {
     live: Live,
     asking: Semaphore,
+    pace: Pace,
     known: Mutex<Known>,
 }
 
@@ -139,7 +144,8 @@ impl Access {
 
     pub(super) fn of_cluster(live: Live) -> Self {
         let asking = Semaphore::new(MAX_QUESTIONS);
-        Self::Cluster(Box::new(Cluster { live, asking, known: Mutex::default() }))
+        let (pace, known) = (Pace::default(), Mutex::default());
+        Self::Cluster(Box::new(Cluster { live, asking, pace, known }))
     }
 
     /// Refuses names of other machines, where the page is for this one.
@@ -200,7 +206,7 @@ impl Cluster {
         let user = match known {
             Some((_, user)) => user,
             None => {
-                let _turn = self.turn()?;
+                let _turn = self.turn().await?;
                 let user = self.live.authenticate(token).await.map_err(no_answer)?;
                 let kept = (until(user.is_some()), user.clone());
                 keep(&mut self.known().users, digest, kept);
@@ -221,18 +227,41 @@ impl Cluster {
         if let Some((_, allowed)) = self.known().rights.get(&key).filter(|(at, _)| is_fresh(at)) {
             return Ok(*allowed);
         }
-        let _turn = self.turn()?;
+        let _turn = self.turn().await?;
         let allowed = self.live.is_allowed(user, question).await.map_err(no_answer)?;
         keep(&mut self.known().rights, key, (until(allowed), allowed));
         Ok(allowed)
     }
 
-    fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refused> {
-        self.asking.try_acquire().map_err(|_| Refused::busy())
+    async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refused> {
+        let turn = self.asking.try_acquire().map_err(|_| Refused::busy())?;
+        self.pace.wait().await;
+        Ok(turn)
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets one caller go every [`BETWEEN_QUESTIONS`], in the order in which they came, and [`BURST`] of them at once.
+#[derive(Default)]
+struct Pace {
+    /// The turn of the next caller; it may have passed.
+    next: Mutex<Option<tokio::time::Instant>>,
+}
+
+impl Pace {
+    async fn wait(&self) {
+        let at = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = tokio::time::Instant::now();
+            let first = now.checked_sub(BETWEEN_QUESTIONS * (BURST - 1)).unwrap_or(now);
+            let at = next.map_or(first, |next| next.max(first));
+            *next = Some(at + BETWEEN_QUESTIONS);
+            at
+        };
+        tokio::time::sleep_until(at).await;
     }
 }
 
@@ -300,6 +329,22 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_of_machine(host), expected, "{host}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn questions_have_a_pace() {
+        let pace = Pace::default();
+        let mut start = tokio::time::Instant::now();
+        for _ in 0..2 {
+            for number in 0..3 * BURST {
+                pace.wait().await;
+                let late = BETWEEN_QUESTIONS * number.saturating_sub(BURST - 1);
+                assert_eq!(start.elapsed(), late, "{number}");
+            }
+            // However long nobody asks, no more than a burst is saved up.
+            tokio::time::advance(Duration::from_secs(60)).await;
+            start = tokio::time::Instant::now();
         }
     }
 

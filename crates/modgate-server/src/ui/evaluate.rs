@@ -94,7 +94,7 @@ pub(super) async fn tried(
         };
         let subjects = subjects(manifests, &source, &assumed, &mut findings);
         if let Some(namespace) = &namespace
-            && subjects.iter().any(|it| it.review.request().namespace != namespace.as_str())
+            && subjects.iter().any(|it| !is_within(&it.review, namespace))
         {
             let message = format!("every object must be in namespace `{namespace}`");
             return Err(Refused::new(StatusCode::FORBIDDEN, message));
@@ -210,6 +210,19 @@ impl<'a> Evaluator<'a> {
         evaluation.meter = Meter { uptime: None, ..meter(&host, deadline.into_std(), None) };
         policies.snapshot.decide(&subject.review, stages, &mut evaluation, trace)
     }
+}
+
+/// Whether a request and its objects are of a namespace: policies read the names in the objects, too.
+fn is_within(review: &Review, namespace: &str) -> bool {
+    let request = review.request();
+    let mut objects = request.object.iter().chain(&request.old_object);
+    let is_other = |object: &Value| {
+        let own = object.path(&["metadata", "namespace"]);
+        own.is_some_and(
+            |own| !matches!(own.as_str(), Some(own) if own.is_empty() || own == namespace),
+        )
+    };
+    request.namespace == namespace && !objects.any(is_other)
 }
 
 /// The object before and after the policies, as YAML.

@@ -564,6 +564,18 @@ async fn what_is_kept_is_bounded() {
 async fn requests_that_are_not_answered() {
     let served = Served::files(POLICIES);
     let large = format!(r#"{{"objects": "{}"}}"#, "x".repeat(MAX_BODY));
+    // A request in namespace `a` whose object says `b`.
+    let of_another = |member: &str| {
+        let review = format!(
+            r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{"uid": "{UID}",
+            "operation": "{}", "kind": {{"group": "", "version": "v1", "kind": "Pod"}},
+            "resource": {{"group": "", "version": "v1", "resource": "pods"}}, "namespace": "a", "name": "p",
+            "userInfo": {{"username": "ann"}},
+            "{member}": {{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "p", "namespace": "b"}}}}}}}}"#,
+            if member == "object" { "CREATE" } else { "DELETE" },
+        );
+        format!(r#"{{"objects": {}}}"#, Value::from(review))
+    };
     for (path, body, expected) in [
         ("/api/v1/try", large.as_str(), StatusCode::PAYLOAD_TOO_LARGE),
         ("/api/v1/try", "{", StatusCode::BAD_REQUEST),
@@ -573,6 +585,8 @@ async fn requests_that_are_not_answered() {
             r#"{"objects": "{kind: Pod, metadata: {namespace: b}}"}"#,
             StatusCode::FORBIDDEN,
         ),
+        ("/api/v1/try?namespace=a", &of_another("object"), StatusCode::FORBIDDEN),
+        ("/api/v1/try?namespace=a", &of_another("oldObject"), StatusCode::FORBIDDEN),
         ("/api/v1/status", "", StatusCode::METHOD_NOT_ALLOWED),
     ] {
         let (status, answer) = served.tries(path, body).await;

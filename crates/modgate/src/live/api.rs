@@ -1,8 +1,8 @@
 //! Calls of the page's API.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use hyper::{
     Method, StatusCode, Uri,
     body::Bytes,
@@ -40,20 +40,31 @@ impl Page {
         if !has_scheme {
             bail!("the address `{address}` must begin with http:// or https://");
         }
+        ensure!(
+            token.is_none() || address.starts_with("https://") || is_local(&address),
+            "`{address}` would carry the token unencrypted over the network; use https, or `kubectl port-forward` \
+             and an address of this machine"
+        );
         Ok(Self { runtime, client, address, pod, token })
     }
 
-    /// The document of a path such as `/api/v1/status`.
-    pub(super) fn get(&self, path: &str) -> Result<Value> {
-        self.exchange(Method::GET, path, None)
+    /// The document of a path such as `/api/v1/status`, which has the member `has`.
+    pub(super) fn get(&self, path: &str, has: &str) -> Result<Value> {
+        self.exchange(Method::GET, path, None, has)
     }
 
-    /// The answer to a document.
-    pub(super) fn post(&self, path: &str, body: &Value) -> Result<Value> {
-        self.exchange(Method::POST, path, Some(body))
+    /// The answer to a document; it has the member `has`.
+    pub(super) fn post(&self, path: &str, body: &Value, has: &str) -> Result<Value> {
+        self.exchange(Method::POST, path, Some(body), has)
     }
 
-    fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
+    fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        has: &str,
+    ) -> Result<Value> {
         let url: Uri = format!("{}{path}", self.address).parse()?;
         // The page shares answers among viewers for a moment; who asks why wants the denial of just now.
         let mut headers = vec![
@@ -79,12 +90,27 @@ impl Page {
         let answer = answered.with_context(|| format!("{who} does not answer"))?;
         let document = Value::from_json(&answer.body);
         if answer.status == StatusCode::OK {
-            return document.map_err(|error| anyhow::anyhow!("{who} answers no JSON: {error}"));
+            let document =
+                document.map_err(|error| anyhow::anyhow!("{who} answers no JSON: {error}"))?;
+            ensure!(
+                document.get(has).is_some(),
+                "{who} is not modgate: its answer to {} has no `{has}`; check the address",
+                path.split('?').next().unwrap_or_default()
+            );
+            return Ok(document);
         }
         let error = document.ok().and_then(|it| Some(it.get("error")?.as_str()?.to_owned()));
         let error = error.unwrap_or_else(|| format!("{who} answers {}", answer.status));
         bail!("{}", printable(&error))
     }
+}
+
+/// Whether an address is one of this machine.
+fn is_local(address: &str) -> bool {
+    let host = address.parse::<Uri>().ok().and_then(|uri| Some(uri.host()?.to_owned()));
+    let host = host.unwrap_or_default();
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
 /// A value in the query of an address.
@@ -129,5 +155,22 @@ mod tests {
     fn an_address_has_a_scheme() {
         assert!(Page::new("127.0.0.1:8088", String::new(), None).is_err());
         assert!(Page::new("http://127.0.0.1:8088/", String::new(), None).is_ok());
+    }
+
+    #[test]
+    fn a_token_leaves_the_machine_encrypted() {
+        for (address, is_sent) in [
+            ("http://127.0.0.1:8088", true),
+            ("http://[::1]:8088", true),
+            ("http://LocalHost:8088/", true),
+            ("https://modgate.example:8443", true),
+            ("http://modgate.example:8088", false),
+            ("http://127.0.0.1.example", false),
+            ("http://localhost@modgate.example", false),
+            ("http://10.0.0.1", false),
+        ] {
+            let page = Page::new(address, String::new(), Some("t".to_owned()));
+            assert_eq!(page.is_ok(), is_sent, "{address}");
+        }
     }
 }

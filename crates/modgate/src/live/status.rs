@@ -48,8 +48,8 @@ pub(crate) struct StatusArgs {
 pub(crate) fn run(args: &StatusArgs, terminal: &Terminal) -> Result<Exit> {
     let pages = args.connection.pages(Wanted::Leader)?;
     let Some(page) = pages.pages.first() else { anyhow::bail!("there is no Pod of modgate") };
-    let status = page.get("/api/v1/status")?;
-    let policies = page.get("/api/v1/policies")?;
+    let status = page.get("/api/v1/status", "replica")?;
+    let policies = page.get("/api/v1/policies", "items")?;
     let failed: Vec<&Value> =
         items(&policies, &["items"]).filter(|it| text(it, &["status"]) == "failed").collect();
     let problems = problems(&status);

@@ -110,12 +110,13 @@ impl Shown {
         if items(&self.document, &["findings"]).any(|it| text(it, &["level"]) == "error") {
             return Exit::BadInput;
         }
-        let is_denied = |it: &Value| {
-            it.path(&["explanation", "allowed"]).and_then(Value::as_bool) == Some(false)
-        };
-        let tried = items(&self.document, &["results"]).any(is_denied);
-        let is_denial = !text(&self.document, &["decision", "uid"]).is_empty();
-        if tried || is_denial { Exit::Denied } else { Exit::Success }
+        let is_denial = self.document.get("decision").is_some();
+        let is_denied = |it| !is_allowed(it);
+        if is_denial || items(&self.document, &["results"]).any(is_denied) {
+            Exit::Denied
+        } else {
+            Exit::Success
+        }
     }
 
     fn print(&self, out: &mut impl Write, terminal: &Terminal) -> Result<()> {
@@ -137,8 +138,7 @@ impl Shown {
             if index > 0 {
                 writeln!(out)?;
             }
-            let is_allowed =
-                result.path(&["explanation", "allowed"]).and_then(Value::as_bool) == Some(true);
+            let is_allowed = is_allowed(result);
             let (tone, word) =
                 if is_allowed { (Tone::Good, "allowed") } else { (Tone::Bad, "denied") };
             let title = one_line(text(result, &["title"]));
@@ -151,6 +151,11 @@ impl Shown {
         }
         Ok(())
     }
+}
+
+/// Whether the policies allow an object that was tried.
+fn is_allowed(result: &Value) -> bool {
+    result.path(&["explanation", "allowed"]).and_then(Value::as_bool) == Some(true)
 }
 
 /// `denied: Pod shop/web, CREATE by ann at …`, with the policies and their messages.
@@ -251,7 +256,7 @@ fn last_denial(pages: &Pages, namespace: &str, more: &str) -> Result<Option<Show
     let path =
         format!("/api/v1/decisions?namespace={}&outcome=denied&limit=1{more}", escaped(namespace));
     for page in &pages.pages {
-        let listed = page.get(&path)?;
+        let listed = page.get(&path, "items")?;
         let Some(first) = items(&listed, &["items"]).next() else { continue };
         let time = text(first, &["time"]).to_owned();
         let id = first.get("id").and_then(Value::as_i64).unwrap_or_default();
@@ -261,7 +266,7 @@ fn last_denial(pages: &Pages, namespace: &str, more: &str) -> Result<Option<Show
     }
     let Some((_, page, id)) = newest else { return Ok(None) };
     let path = format!("/api/v1/decisions/{id}?namespace={}", escaped(namespace));
-    Ok(Some(Shown { document: page.get(&path)? }))
+    Ok(Some(Shown { document: page.get(&path, "decision")? }))
 }
 
 /// The last denial of an object, or the decision about it as it is now.
@@ -329,7 +334,11 @@ fn evaluate(page: &Page, args: &WhyArgs, objects: &str, namespaced: bool) -> Res
         true => format!("/api/v1/try?namespace={}", escaped(&args.namespace)),
         false => "/api/v1/try".to_owned(),
     };
-    Ok(Shown { document: page.post(&path, &body)? })
+    let document = page.post(&path, &body, "results")?;
+    let is_empty =
+        ["results", "findings"].iter().all(|list| items(&document, &[list]).next().is_none());
+    ensure!(!is_empty, "modgate says nothing about the objects");
+    Ok(Shown { document })
 }
 
 fn read(file: &Path) -> Result<String> {

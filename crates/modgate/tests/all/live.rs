@@ -519,3 +519,42 @@ fn the_forwarding_ends_with_modgate() {
     let running = Command::new("kill").args(["-0", id.trim()]).stderr(Stdio::null()).status();
     assert!(!running.expect("kill").success(), "process {id} still runs");
 }
+
+/// A wrong address, or a proxy that answers for modgate, must not pass for "the policies allow it".
+#[test]
+fn an_answer_that_is_not_modgates_is_an_error() {
+    let folder = Folder::new(&[(
+        "pod.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a, image: b}]}\n",
+    )]);
+    let results =
+        |explanation: &str| format!(r#"{{"results": [{{"explanation": {explanation}}}]}}"#);
+    for (answer, code, part) in [
+        ("{}".to_owned(), 2, "is not modgate: its answer to /api/v1/"),
+        ("[]".to_owned(), 2, "is not modgate"),
+        ("null".to_owned(), 2, "is not modgate"),
+        ("<html>".to_owned(), 2, "answers no JSON"),
+        (r#"{"results": [], "findings": []}"#.to_owned(), 2, "says nothing about the objects"),
+        (r#"{"results": {}}"#.to_owned(), 2, "says nothing about the objects"),
+        (results("{}"), 1, ""),
+        (results(r#"{"allowed": "true"}"#), 1, ""),
+        (results(r#"{"allowed": true}"#), 0, ""),
+    ] {
+        let address = server({
+            let answer = answer.clone();
+            move |_, _| (200, answer.clone())
+        });
+        let address = format!("http://{address}");
+        let modgate =
+            |arguments: &[&str]| folder.run(&[arguments, &["--address", &address]].concat());
+        let output = modgate(&["why", "-f", "pod.yaml"]);
+        assert_eq!(output.status.code(), Some(code), "{answer}: {}", errors(&output));
+        assert!(errors(&output).contains(part), "{answer}: {}", errors(&output));
+        if code != 0 {
+            for arguments in [&["status"][..], &["why", "-n", "shop"]] {
+                let output = modgate(arguments);
+                assert_eq!(output.status.code(), Some(2), "{answer}: {}", errors(&output));
+            }
+        }
+    }
+}
