@@ -348,7 +348,7 @@ async function failures() {
   ok("refusals and failures are shown, and pass");
 }
 
-const HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>";
+const HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>\u202e";
 
 /** Every text as markup. */
 function forged(value) {
@@ -383,6 +383,9 @@ async function hostile() {
       await page.locator("[aria-busy]").waitFor({ state: "detached" });
     }
     assert.deepEqual([await page.locator("img").count(), await page.locator("script").count()], [0, 1], view);
+    const text = await page.locator("main").textContent();
+    assert.ok(text.includes("\\u{202e}") || view === "Try", view);
+    assert.ok(!text.includes("\u202e"), `${view}: a text changes its direction`);
   }
   assert.deepEqual(faults, []);
   await close();

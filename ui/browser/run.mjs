@@ -42,7 +42,7 @@ function withData(html, data) {
   );
 }
 
-const HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>";
+const HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>\u202e";
 
 /** A page of `count` violations whose every text is markup. */
 function forged(count) {
@@ -215,6 +215,10 @@ async function hostileFlows(address) {
     await show(page, view);
     await openFirstRow(page);
     assert.deepEqual([await page.locator("img").count(), await page.locator("script").count()], [0, 2], view);
+    assert.ok(
+      !(await page.locator("main").textContent()).includes("\u202e"),
+      `${view}: a text changes its direction`,
+    );
   }
   assert.deepEqual(faults, []);
   await close();

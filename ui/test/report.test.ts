@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rows } from "../src/common/diff.ts";
+import { visible } from "../src/common/dom.ts";
 import { named, tokens } from "../src/common/source.ts";
 import { matchingCases } from "../src/report/cases.ts";
 import { coverageNumbers, hasCoverage, lines } from "../src/report/coverage.ts";
@@ -214,6 +215,17 @@ test("commands survive a shell", () => {
     reproduce("review", ["-f", "p"], { ...subject, place: "-o html.yaml:1:1" }),
     "modgate explain -f p './-o html.yaml'",
   );
+});
+
+test("characters that cannot be seen are shown as escapes", () => {
+  for (const [text, expected] of [
+    ["exe\u202egnp.x", "exe\\u{202e}gnp.x"],
+    ["a\u200bb\ufeffc\u0000", "a\\u{200b}b\\u{feff}c\\u{0}"],
+    ["\u2066x\u2069", "\\u{2066}x\\u{2069}"],
+    ["tab\tline\nא é 日本 😀", "tab\tline\nא é 日本 😀"],
+  ] as const) {
+    assert.equal(visible(text), expected);
+  }
 });
 
 test("lines that a message names", () => {

@@ -207,12 +207,12 @@ impl Example {
     fn of(item: &Item, decisions: &[Decision; 2], class: Class, policy: &str) -> Self {
         let object = item.review.object().cloned().unwrap_or_default();
         let size = value::size(&object);
+        // The values of a patch, or a message, may be those of a Secret.
+        let is_secret = item.review.is_secret();
         if class == Class::Patches {
-            // The values of a patch may be those of a Secret.
-            let shown = !item.review.is_secret();
-            let patch = |side: &Decision| match shown {
-                true => format!("patch: {}", jsonpatch::to_value(&side.patch).to_json()),
-                false => format!("patch of {} operations", side.patch.len()),
+            let patch = |side: &Decision| match is_secret {
+                true => format!("patch of {} operations", side.patch.len()),
+                false => format!("patch: {}", jsonpatch::to_value(&side.patch).to_json()),
             };
             let [old, new] = decisions;
             let messages = [vec![patch(old)], vec![patch(new)]];
@@ -223,6 +223,7 @@ impl Example {
             let own = words.into_iter().filter(|(name, ..)| policy.is_empty() || name == policy);
             own.map(|(_, effect, message)| match message.as_str() {
                 "" => effect,
+                _ if is_secret => format!("{effect}: {}", secrets::NOT_SHOWN),
                 message => format!("{effect}: {message}"),
             })
             .collect()

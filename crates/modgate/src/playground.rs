@@ -29,6 +29,7 @@ use modgate_value::{
     Value,
     diag::Source,
     json::{self, Escape},
+    yaml,
 };
 use tokio::{net::TcpListener, sync::Semaphore};
 
@@ -182,10 +183,7 @@ fn text(paths: &PathArgs, incomplete: &mut bool, terminal: &Terminal) -> Result<
     let manifests = inputs::manifests(paths, terminal, incomplete)?;
     let mut sources: Vec<&Source> = Vec::new();
     for (manifest, source) in &manifests {
-        let is_secret = match Review::parse(&manifest.object) {
-            Ok(review) => review.is_secret(),
-            Err(_) => manifest.kind() == "Secret",
-        };
+        let is_secret = Review::parse(&manifest.object).is_ok_and(|review| review.is_secret());
         ensure!(
             !is_secret,
             "{} is a Secret, and an address would contain its data",
@@ -195,9 +193,30 @@ fn text(paths: &PathArgs, incomplete: &mut bool, terminal: &Terminal) -> Result<
             sources.push(source);
         }
     }
+    for source in &sources {
+        let mut documents = yaml::manifest(&source.text).filter_map(Result::ok);
+        ensure!(
+            !documents.any(|document| has_secret(&document.value)),
+            "`{}` has a Secret, and an address would contain its data",
+            source.name
+        );
+    }
     let texts: Vec<String> =
         sources.iter().map(|source| format!("{}\n", source.text.trim_end())).collect();
     Ok(texts.join("---\n"))
+}
+
+/// Whether there is a Secret anywhere in a document: in a request, in a list, in a list within a list.
+fn has_secret(document: &Value) -> bool {
+    document.walk().any(|visit| {
+        let has = |member: &str| visit.value.get(member).is_some();
+        match visit.value.get("kind").and_then(Value::as_str) {
+            Some("Secret") => has("data") || has("stringData"),
+            // Its items need not name their kind.
+            Some("SecretList") => has("items"),
+            _ => false,
+        }
+    })
 }
 
 /// A state as addresses carry it: JSON, deflated, as base64 for addresses.

@@ -5,6 +5,9 @@ export type Child = Node | string | number | null | undefined | false;
 
 type Attributes = Record<string, string | number | boolean | undefined | ((event: Event) => void)>;
 
+/** Attributes that browsers show or read out. */
+const SHOWN = new Set(["title", "aria-label", "placeholder", "alt"]);
+
 /** An element with attributes, listeners (functions) and children. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
@@ -19,7 +22,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
       element.setAttribute(name, "");
     } else if (value !== undefined && value !== false) {
       if (name === "href" && !String(value).startsWith("#")) throw new Error("links stay on the page");
-      element.setAttribute(name, String(value));
+      element.setAttribute(name, SHOWN.has(name) ? visible(String(value)) : String(value));
     }
   }
   append(element, children);
@@ -38,11 +41,22 @@ export function svg(
   return element;
 }
 
+// Control characters, those without width, and those that change the direction of a text: with them, a person reads
+// something else than what is evaluated.
+export const UNSEEN =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** A text with an escape such as `\u{202e}` for each character that cannot be seen. */
+export function visible(text: string): string {
+  return text.replace(UNSEEN, (found) => `\\u{${found.charCodeAt(0).toString(16)}}`);
+}
+
 /** Appends what is there. */
 export function append(element: Element, children: (Child | Child[])[]): void {
   for (const child of children.flat()) {
     if (child === null || child === undefined || child === false) continue;
-    element.append(typeof child === "number" ? String(child) : child);
+    element.append(child instanceof Node ? child : visible(String(child)));
   }
 }
 

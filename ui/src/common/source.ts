@@ -1,4 +1,4 @@
-import { h } from "./dom.ts";
+import { h, visible } from "./dom.ts";
 
 /** A part of a line and its class: `key`, `string`, `number`, `comment`, `word` or none. */
 export interface Token {
@@ -39,7 +39,7 @@ export function source(text: string, marked: Set<number> = new Set(), label = "S
     const isMarked = marked.has(index + 1);
     const code = h("code", {});
     for (const token of tokens(line)) {
-      code.append(token.kind ? h("span", { class: `t-${token.kind}` }, token.text) : token.text);
+      code.append(token.kind ? h("span", { class: `t-${token.kind}` }, token.text) : visible(token.text));
     }
     return h(
       "div",

@@ -9,12 +9,13 @@ import {
   gutter,
   highlightActiveLine,
   highlightActiveLineGutter,
+  highlightSpecialChars,
   keymap,
   lineNumbers,
   placeholder,
 } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { h } from "../common/dom.ts";
+import { h, UNSEEN, visible } from "../common/dom.ts";
 import { tokens } from "../common/source.ts";
 import type { Line } from "./reach.ts";
 import type { Mark } from "./request.ts";
@@ -47,6 +48,13 @@ const language = StreamLanguage.define<LineState>({
     return TAGS[token.kind] ?? null;
   },
   languageData: { commentTokens: { line: "#" } },
+});
+
+/** Shows characters that cannot be seen, as pages do. */
+const unseen = highlightSpecialChars({
+  addSpecialChars: UNSEEN,
+  render: (code, description) =>
+    h("span", { class: "cm-specialChar", title: description ?? "" }, visible(String.fromCodePoint(code))),
 });
 
 const colours = HighlightStyle.define([
@@ -180,6 +188,7 @@ export class Editor {
           reachGutter,
           lintGutter(),
           history(),
+          unseen,
           drawSelection(),
           highlightActiveLine(),
           highlightActiveLineGutter(),

@@ -1,6 +1,6 @@
 // What the cases of suites reach of policies, and the changes of policies that no case notices: `verify --coverage` and
 // `--mutants`.
-import { h } from "../common/dom.ts";
+import { h, visible } from "../common/dom.ts";
 import { tokens } from "../common/source.ts";
 import type { Json, Page } from "./page.ts";
 
@@ -78,7 +78,7 @@ const MARKS: Record<State, "yes" | "other" | "no"> = {
 function code(line: string): HTMLElement {
   const element = h("code", {});
   for (const token of tokens(line))
-    element.append(token.kind ? h("span", { class: `t-${token.kind}` }, token.text) : token.text);
+    element.append(token.kind ? h("span", { class: `t-${token.kind}` }, token.text) : visible(token.text));
   return element;
 }
 

@@ -413,9 +413,15 @@ fn no_byte_of_a_secret_is_shown() {
                   {owner: me}, annotations: {kubectl.kubernetes.io/last-applied-configuration: \
                   'c2VjcmV0'}}\ndata: {key: c2VjcmV0}\nstringData: {other: c2VjcmV0}\n";
     fs::write(folder.path().join("secret.yaml"), secret).expect("written");
-    for output in ["text", "json", "yaml", "markdown"] {
-        let run = compare(folder.path(), &["old", "new", "secret.yaml", "-o", output]);
-        assert!(run.stdout.contains("Secret"), "{output}: {}", run.stderr);
-        assert!(!run.stdout.contains("c2VjcmV0"), "{output}: {}", run.stdout);
+    let quoting = OLD.replace("[missing])", "[input.review.object])");
+    fs::create_dir(folder.path().join("quoting")).expect("a folder");
+    fs::write(folder.path().join("quoting/p.yaml"), quoting.replace("[owner]", "[team]"))
+        .expect("written");
+    for new in ["new", "quoting"] {
+        for output in ["text", "json", "yaml", "markdown", "html"] {
+            let run = compare(folder.path(), &["old", new, "secret.yaml", "-o", output]);
+            assert!(run.stdout.contains("Secret"), "{output}: {}", run.stderr);
+            assert!(!run.stdout.contains("c2VjcmV0"), "{new}, {output}: {}", run.stdout);
+        }
     }
 }

@@ -330,3 +330,47 @@ fn what_is_reached_of_the_policies() {
         assert_eq!(answer["coverage"], json!([]));
     }
 }
+
+/// Addresses stay in histories and chats.
+#[test]
+fn no_address_has_a_secret() {
+    let folder = TempDir::new().expect("a folder");
+    let data = r#""data": {"key": "aHVudGVyMg=="}"#;
+    let secret =
+        format!(r#"{{"apiVersion": "v1", "kind": "Secret", "metadata": {{"name": "s"}}, {data}}}"#);
+    let list = |kind: &str, item: &str| {
+        format!(r#"{{"apiVersion": "v1", "kind": "{kind}", "items": [{item}]}}"#)
+    };
+    let review = |member: &str| {
+        format!(
+            r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{"uid": "u",
+            "operation": "UPDATE", "kind": {{"group": "", "version": "v1", "kind": "Secret"}},
+            "{member}": {{"metadata": {{"name": "s"}}, {data}}}}}}}"#
+        )
+    };
+    let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}"#;
+    let unnamed = format!(r#"{{"metadata": {{"name": "s"}}, {data}}}"#);
+    for (object, is_refused) in [
+        (secret.clone(), true),
+        (list("List", &secret), true),
+        (list("SecretList", &unnamed), true),
+        (list("List", &list("List", &secret)), true),
+        (list("List", &list("SecretList", &unnamed)), true),
+        (review("object"), true),
+        (review("oldObject"), true),
+        (list("List", pod), false),
+        (pod.to_owned(), false),
+    ] {
+        fs::write(folder.path().join("o.json"), &object).expect("written");
+        fs::write(folder.path().join("p.json"), pod).expect("written");
+        let policies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/quickstart");
+        let policies = policies.to_str().expect("text");
+        for files in [["o.json", "--objects", "p.json"], ["p.json", "--objects", "o.json"]] {
+            let arguments = [&["explain", "--playground", "-f", policies][..], &files].concat();
+            let output = modgate(folder.path(), &arguments);
+            let refused = errors(&output).contains("would contain its data");
+            assert_eq!(refused, is_refused, "{object}: {}{}", errors(&output), out(&output));
+            assert_eq!(output.status.success(), !is_refused, "{object}: {}", errors(&output));
+        }
+    }
+}
