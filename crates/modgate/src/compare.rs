@@ -5,7 +5,7 @@ mod requests;
 mod source;
 
 use std::{
-    io::{self, Write as _},
+    io::Write as _,
     path::{Path, PathBuf},
     thread,
 };
@@ -25,10 +25,10 @@ use modgate_value::yaml;
 
 use self::{requests::Requests, source::Checkout};
 use crate::{
-    args::EngineArgs,
+    args::{EngineArgs, Output, OutputFormat, OutputParser},
     exit::{Exit, is_closed},
     inputs,
-    outputs::{print_findings, print_json},
+    outputs::{Outputs, print_findings, print_json},
     terminal::Terminal,
 };
 
@@ -84,9 +84,15 @@ pub(crate) struct CompareArgs {
     /// Treat warnings about policies as errors; docs/warnings.md lists them.
     #[arg(long)]
     strict: bool,
-    /// Output format.
-    #[arg(short, long, default_value = "text")]
-    output: CompareOutput,
+    /// Output format, and the file to write it to; repeat for more.
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "text",
+        value_parser = OutputParser::<CompareOutput>::new()
+    )]
+    output: Vec<Output<CompareOutput>>,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -119,6 +125,13 @@ enum CompareOutput {
     Html,
 }
 
+/// None: differences are no findings about a file.
+impl OutputFormat for CompareOutput {
+    fn report(self) -> Option<Format> {
+        None
+    }
+}
+
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   # Compare the policies of a branch with those of this folder, over these objects
@@ -141,7 +154,8 @@ Exit codes:
 /// Runs the verb. Where there is no result, machines get the errors in place of one.
 pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
     let terminal = &terminal.recording(false);
-    let done = match compared(args, terminal) {
+    let mut outputs = Outputs::new(&args.output, terminal)?;
+    let done = match compared(args, &mut outputs, terminal) {
         Err(error) if !is_closed(&error) => {
             terminal.error(&format!("{error:#}"));
             None
@@ -149,18 +163,26 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
         done => done?,
     };
     let Some(exit) = done else {
-        match args.output {
-            CompareOutput::Json => print_findings(terminal, Format::Json)?,
-            CompareOutput::Yaml => print_findings(terminal, Format::Yaml)?,
-            _ => {}
+        for sink in outputs.iter_mut() {
+            match sink.format {
+                CompareOutput::Json => print_findings(sink, terminal, Format::Json)?,
+                CompareOutput::Yaml => print_findings(sink, terminal, Format::Yaml)?,
+                _ => {}
+            }
         }
+        outputs.finish()?;
         return Ok(Exit::BadInput);
     };
+    outputs.finish()?;
     Ok(exit)
 }
 
 /// Compares and prints the result; `None` where there is none.
-fn compared(args: &CompareArgs, terminal: &Terminal) -> Result<Option<Exit>> {
+fn compared(
+    args: &CompareArgs,
+    outputs: &mut Outputs<CompareOutput>,
+    terminal: &Terminal,
+) -> Result<Option<Exit>> {
     let all = args.requests.iter().chain(&args.objects).chain([&args.old, &args.new]);
     let from_stdin = all.filter(|path| manifest::is_stdin(path)).count();
     ensure!(
@@ -192,15 +214,18 @@ fn compared(args: &CompareArgs, terminal: &Terminal) -> Result<Option<Exit>> {
         return Ok(None);
     }
     let report = report::Report { args, comparison: &comparison, requests: &requests };
-    let mut out = io::stdout().lock();
-    match args.output {
-        CompareOutput::Text => report.text(&mut out, terminal)?,
-        CompareOutput::Json => print_json(&mut out, &report.value())?,
-        CompareOutput::Yaml => write!(out, "{}", yaml::write(&report.value()))?,
-        CompareOutput::Markdown => report.markdown(&mut out)?,
-        CompareOutput::Html => out.write_all(report.page().html().as_bytes())?,
+    for out in outputs.iter_mut() {
+        match out.format {
+            CompareOutput::Text => {
+                let terminal = out.terminal.again();
+                report.text(out, &terminal)?;
+            }
+            CompareOutput::Json => print_json(out, &report.value())?,
+            CompareOutput::Yaml => write!(out, "{}", yaml::write(&report.value()))?,
+            CompareOutput::Markdown => report.markdown(out)?,
+            CompareOutput::Html => out.write_all(report.page().html().as_bytes())?,
+        }
     }
-    out.flush()?;
     Ok(Some(match args.fail_on.iter().any(|class| class.is_in(&comparison)) {
         _ if requests.incomplete => Exit::BadInput,
         true => Exit::Denied,

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     }
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
         if args.output == TextOrJson::Json {
-            print_findings(terminal, Format::Json)?;
+            print_findings(&mut std::io::stdout().lock(), terminal, Format::Json)?;
         }
         return Ok(Exit::BadInput);
     };

@@ -2,7 +2,7 @@
 
 use std::{
     env, fs,
-    io::{self, Write},
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -13,14 +13,15 @@ use modgate_migrate::{
     Carried, Chart, Difference, Fate, Found, Left, Lost, OwnPolicy, RESOURCES, Remark, Report,
     Subject, Unset,
 };
+use modgate_report::Format;
 use modgate_ui::Page;
 use modgate_value::{Object, Str, Value, yaml};
 
 use crate::{
-    args::{EngineArgs, PathArgs, ServeArgs},
+    args::{EngineArgs, Output, OutputFormat, OutputParser, PathArgs, ServeArgs},
     exit::Exit,
     inputs::manifests,
-    outputs::print_json,
+    outputs::{Outputs, print_json},
     terminal::{Terminal, Tone, printable},
 };
 
@@ -53,9 +54,15 @@ pub(crate) struct MigrateArgs {
     /// Treat warnings about policies as errors; docs/warnings.md lists them.
     #[arg(long)]
     strict: bool,
-    /// Output format.
-    #[arg(short, long, default_value = "text")]
-    output: MigrateOutput,
+    /// Output format, and the file to write it to; repeat for more.
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "text",
+        value_parser = OutputParser::<MigrateOutput>::new()
+    )]
+    output: Vec<Output<MigrateOutput>>,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -70,6 +77,13 @@ enum MigrateOutput {
     Yaml,
     /// One HTML file for a browser: policies, differences and steps. It loads nothing.
     Html,
+}
+
+/// None: what a migration changes is no finding about a file.
+impl OutputFormat for MigrateOutput {
+    fn report(self) -> Option<Format> {
+        None
+    }
 }
 
 pub(crate) const EXAMPLES: &str = "\
@@ -128,6 +142,7 @@ const NAMESPACE: &str = "default";
 /// Runs the verb.
 pub(crate) fn run(args: &MigrateArgs, terminal: &Terminal) -> Result<Exit> {
     let mut incomplete = false;
+    let mut outputs = Outputs::new(&args.output, terminal)?;
     let objects = match args.paths.is_empty() {
         true => {
             let env = |name: &str| env::var(name).ok();
@@ -148,17 +163,21 @@ pub(crate) fn run(args: &MigrateArgs, terminal: &Terminal) -> Result<Exit> {
         let text = format!("{VALUES}{}", yaml::write(&report.values));
         fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
-    let mut out = io::stdout().lock();
-    match args.output {
-        MigrateOutput::Text => Printer { out: &mut out, terminal }.report(&report)?,
-        MigrateOutput::Json => print_json(&mut out, &value(&report)?)?,
-        MigrateOutput::Yaml => write!(out, "{}", yaml::write(&value(&report)?))?,
-        MigrateOutput::Html => {
-            let page = Page::new("migrate", env!("CARGO_PKG_VERSION"), value(&report)?);
-            out.write_all(page.html().as_bytes())?;
+    for out in outputs.iter_mut() {
+        match out.format {
+            MigrateOutput::Text => {
+                let terminal = &out.terminal.again();
+                Printer { out, terminal }.report(&report)?;
+            }
+            MigrateOutput::Json => print_json(out, &value(&report)?)?,
+            MigrateOutput::Yaml => write!(out, "{}", yaml::write(&value(&report)?))?,
+            MigrateOutput::Html => {
+                let page = Page::new("migrate", env!("CARGO_PKG_VERSION"), value(&report)?);
+                out.write_all(page.html().as_bytes())?;
+            }
         }
     }
-    out.flush()?;
+    outputs.finish()?;
     let has_errors = report.needs_attention() || (args.strict && !report.warnings.is_empty());
     Ok(match (incomplete, has_errors) {
         (true, _) => Exit::BadInput,

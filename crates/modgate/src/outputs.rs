@@ -112,12 +112,15 @@ pub(crate) fn print_json(out: &mut impl Write, value: &Value) -> Result<()> {
 }
 
 /// Prints the findings about policies and files of a command that has no results, as a list.
-pub(crate) fn print_findings(terminal: &Terminal, format: Format) -> Result<()> {
+pub(crate) fn print_findings(
+    out: &mut impl Write,
+    terminal: &Terminal,
+    format: Format,
+) -> Result<()> {
     let findings = about_policies(&report(&terminal.heard())).into();
-    let mut out = io::stdout().lock();
     match format {
         Format::Yaml => Ok(write!(out, "{}", yaml::write(&findings))?),
-        _ => print_json(&mut out, &findings),
+        _ => print_json(out, &findings),
     }
 }
 

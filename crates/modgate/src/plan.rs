@@ -75,8 +75,12 @@ pub(crate) fn run(args: &PlanArgs, terminal: &Terminal) -> Result<Exit> {
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
         match args.output {
             PlanOutput::Text => {}
-            PlanOutput::Json => print_findings(terminal, Format::Json)?,
-            PlanOutput::Yaml => print_findings(terminal, Format::Yaml)?,
+            PlanOutput::Json => {
+                print_findings(&mut std::io::stdout().lock(), terminal, Format::Json)?
+            }
+            PlanOutput::Yaml => {
+                print_findings(&mut std::io::stdout().lock(), terminal, Format::Yaml)?
+            }
         }
         return Ok(Exit::BadInput);
     };

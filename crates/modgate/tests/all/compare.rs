@@ -407,6 +407,33 @@ fn archives() {
 }
 
 #[test]
+fn several_outputs() {
+    let folder = folder();
+    let run = compare(
+        folder.path(),
+        &["old", "new", "objects.yaml", "-o", "html=c.html", "-o", "json=c.json", "-o", "text"],
+    );
+    assert!(run.stdout.starts_with("allow to deny"), "{}{}", run.stdout, run.stderr);
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    assert!(read("c.html").starts_with("<!doctype html>"));
+    let only = compare(folder.path(), &["old", "new", "objects.yaml", "-o", "json"]);
+    assert_eq!(read("c.json"), only.stdout);
+    let twice = compare(folder.path(), &["old", "new", "objects.yaml", "-o", "json", "-o", "text"]);
+    assert_eq!(twice.code, Some(2));
+    assert!(
+        twice.stderr.contains("two outputs are written to standard output"),
+        "{}",
+        twice.stderr
+    );
+    let failed = compare(
+        folder.path(),
+        &["missing", "new", "objects.yaml", "-o", "json=e.json", "-o", "text"],
+    );
+    assert_eq!((failed.code, failed.stdout.as_str()), (Some(2), ""));
+    assert!(read("e.json").contains("cannot read `missing`"), "{}", read("e.json"));
+}
+
+#[test]
 fn no_byte_of_a_secret_is_shown() {
     let folder = folder();
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop, labels: \
