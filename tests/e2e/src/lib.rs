@@ -14,8 +14,10 @@
     reason = "for tests, which fail by panicking"
 )]
 
+pub mod connection;
 pub mod fuzz;
 pub mod load;
+pub mod originals;
 pub mod provider;
 
 use std::{fs, net::SocketAddr, path::Path};
