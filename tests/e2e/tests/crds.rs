@@ -285,7 +285,22 @@ fn every_variation_is_accepted() {
         &["--set", "validation.operations={CREATE,UPDATE,DELETE,CONNECT}"],
         &["--set-json", condition],
         &["--set", "resourceQuota.enabled=false,priorityClassName=,replicas=1"],
+        &["--set", "profile=gatekeeper,split.enabled=true,audit.policyReports=openreports"],
+        &["--set", "profile=kubemod,replicas=1,ui.enabled=true,ui.expose=true"],
+        &["--set", "admissionPolicies.enabled=true,profile=gatekeeper"],
+        &["--set", "clientAuth.enabled=true,clientAuth.configMap=c,split.enabled=true"],
+        &[
+            "--set",
+            "logs.denies=true,logs.mutations=true,audit.interval=0,metrics.service.enabled=false",
+        ],
+        &["--set", "prometheusRule.enabled=true,podMonitor.enabled=true,profile=kubemod"],
+        &["--set", "ignoreLabel.allowedNamespaces={a},ignoreLabel.allowedPrefixes={b}"],
+        &[
+            "--set",
+            "networkPolicy.egress.enabled=true,networkPolicy.webhook.from[0].ipBlock.cidr=10.0.0.0/8",
+        ],
     ];
+    assert!(variations.len() + sets_of_values().len() >= 30);
     let files = sets_of_values();
     let files: Vec<[&str; 2]> = files.iter().map(|it| ["--values", it.as_str()]).collect();
     let files = files.iter().map(|it| &it[..]);
@@ -293,7 +308,7 @@ fn every_variation_is_accepted() {
         // CRDs are always the same.
         let values = [values, &["--set", "crds.install=false"]].concat();
         let manifest = helm.render(&values).expect("a manifest");
-        let apply = "apply --dry-run=server --server-side --force-conflicts -f -";
+        let apply = "apply --dry-run=server --server-side --force-conflicts --validate=strict -f -";
         let outcome = kubectl(cluster, apply, &manifest);
         assert!(outcome.success, "{values:?}: {}", outcome.stderr);
         assert_eq!(outcome.stdout.lines().count(), documents(&manifest).len(), "{values:?}");

@@ -37,6 +37,7 @@ mod places;
 mod plan;
 mod playground;
 mod program;
+mod recipes;
 mod record;
 mod render;
 mod reports;
