@@ -36,9 +36,11 @@ use tempfile::TempDir;
 use crate::connection::Connection;
 
 /// How long a program may take until it answers. Gatekeeper loads the library in half a minute on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(40);
 /// KubeMod listens here; no flag changes it.
 const KUBEMOD_PORT: u16 = 9443;
+/// The Pod that Gatekeeper takes itself for. The garbage collector removes the statuses of one that does not exist.
+const POD: &str = "gatekeeper-of-a-test";
 /// The Namespaces of the programs.
 const NAMESPACES: [&str; 2] = ["gatekeeper-system", "kubemod-system"];
 
@@ -77,7 +79,7 @@ impl Served {
             .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
             .args(["--prometheus-port", &metrics.port().to_string()])
             .args(["--health-addr", &health.to_string()])
-            .args(["--disable-cert-rotation", "--debug-use-fake-pod", "--log-level=ERROR"])
+            .args(["--disable-cert-rotation", "--log-level=ERROR"])
             .args(UNGENERATED)
             .arg("--cert-dir")
             .arg(folder.path())
@@ -88,7 +90,7 @@ impl Served {
         for (name, value) in [("POD_NAMESPACE", NAMESPACES[0]), ("NAMESPACE", NAMESPACES[0])] {
             command.env(name, value);
         }
-        command.env("POD_NAME", "gatekeeper-of-a-test");
+        command.env("POD_NAME", POD);
         Self::start(command, cluster, folder, [address, metrics, health])
     }
 
@@ -202,7 +204,8 @@ impl Served {
         let text = fs::read(self.folder.path().join(LOG)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<_> = text.lines().collect();
-        lines.get(lines.len().saturating_sub(15)..).unwrap_or_default().join("\n")
+        let last = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default();
+        last.iter().map(|line| line.chars().take(300).chain(['\n']).collect::<String>()).collect()
     }
 
     /// A connection to its webhooks.
@@ -307,6 +310,12 @@ pub fn prepare(cluster: &Cluster, namespaces: &[&str]) -> Result<()> {
         .map(|name| format!("---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n"))
         .collect();
     kubectl(cluster, "apply -f -", &all)?;
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {POD}, namespace: {}}}\n\
+         spec: {{automountServiceAccountToken: false, containers: [{{name: manager, image: manager}}]}}\n",
+        NAMESPACES[0]
+    );
+    kubectl(cluster, "apply -f -", &pod)?;
     Ok(())
 }
 
@@ -352,10 +361,8 @@ impl Library {
         // The API server tells of a kind some time after it is Established.
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            let outcome = cluster.run(
-                ["apply", "--server-side", "-f", "-"],
-                &documents(constraints),
-            )?;
+            let outcome =
+                cluster.run(["apply", "--server-side", "-f", "-"], &documents(constraints))?;
             if outcome.success {
                 return Ok(());
             }
@@ -399,7 +406,8 @@ impl Library {
             let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
             let group = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
             let is_policy = group.contains("gatekeeper.sh") || group.contains("kustomize");
-            let is_named = kind == "AdmissionReview" || object.path(&["metadata", "name"]).is_some();
+            let is_named =
+                kind == "AdmissionReview" || object.path(&["metadata", "name"]).is_some();
             if is_policy || kind.is_empty() || !is_named {
                 continue;
             }
@@ -407,7 +415,7 @@ impl Library {
             reviews.push(match kind {
                 "AdmissionReview" => {
                     let request = object.get("request").context("a review without request")?;
-                    numbered(request, number)
+                    numbered(&completed(request), number)
                 }
                 _ => {
                     let review = Review::of_object(object, Operation::Create, "default");
@@ -417,6 +425,27 @@ impl Library {
         }
         Ok(reviews)
     }
+}
+
+/// A request of a sample, with the members that an API server adds.
+fn completed(request: &Value) -> Value {
+    let of = |name: &str| request.get(name).filter(|it| !it.is_null()).cloned();
+    let operation = match of("operation").as_ref().and_then(Value::as_str) {
+        Some("DELETE") => Operation::Delete,
+        Some("UPDATE") => Operation::Update,
+        _ => Operation::Create,
+    };
+    let Some(object) = of("object").or_else(|| of("oldObject")) else { return request.clone() };
+    let review = Review::of_object(object, operation, "default");
+    let mut members = review.sent().as_object().cloned().unwrap_or_default();
+    let given = request.as_object().into_iter().flat_map(|it| it.iter());
+    for (name, value) in given.filter(|(name, _)| !matches!(name.as_str(), "object" | "uid")) {
+        let is_old = name.as_str() == "oldObject";
+        if !value.is_null() && !(is_old && operation == Operation::Create) {
+            members.insert(name.clone(), value.clone());
+        }
+    }
+    members.into()
 }
 
 /// A review of a request, as an API server sends it, with a uid that has a number.

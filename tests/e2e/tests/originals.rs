@@ -16,8 +16,12 @@ use modgate_e2e::originals::{
     Compared, Library, Served, ask, compare, documents, kubectl, namespaces, numbered, prepare,
     program,
 };
+use modgate_engine::Review;
 use modgate_prove::{generate::Generator, value};
-use modgate_testkit::cluster::{Cluster, Options};
+use modgate_testkit::{
+    client,
+    cluster::{Cluster, Options},
+};
 use modgate_value::{Value, yaml};
 
 /// Another number of reviews, for a short run.
@@ -40,6 +44,13 @@ fn reviews(samples: Vec<Value>, policies: &[&Value]) -> Vec<Value> {
     let texts: Vec<Value> = generator.texts().cloned().map(Value::from).collect();
     let mut random = Random(17);
     let mut all = samples;
+    let before = all.len();
+    all.retain(is_plausible);
+    eprintln!(
+        "{} samples; {} others are none that an API server sends",
+        all.len(),
+        before - all.len()
+    );
     all.truncate(count());
     let known = all.len();
     for number in known..count() {
@@ -53,12 +64,19 @@ fn reviews(samples: Vec<Value>, policies: &[&Value]) -> Vec<Value> {
     all
 }
 
+/// Whether an API server could send a review; a shadow is asked about no other.
+fn is_plausible(review: &Value) -> bool {
+    let request = review.get("request").cloned().unwrap_or_default();
+    Review::from_request(&request).is_ok_and(|it| it.request().implausible().is_none())
+}
+
 /// Random numbers, the same in each run.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).expect("31 bits") % bound.max(1)
     }
 }
@@ -75,7 +93,9 @@ fn changed(request: &Value, texts: &[Value], random: &mut Random) -> Value {
         let path = paths.get(random.below(paths.len())).cloned().unwrap_or_default();
         let other = match value::at(&object, &path) {
             Some(Value::String(_)) => texts.get(random.below(texts.len())).cloned(),
-            Some(Value::Number(_)) => Some(Value::from([0_i64, 1, 2, 80, 1000, 65_535][random.below(6)])),
+            Some(Value::Number(_)) => {
+                Some(Value::from([0_i64, 1, 2, 80, 1000, 65_535][random.below(6)]))
+            }
             Some(Value::Bool(is_set)) => Some(Value::from(!is_set)),
             _ => None,
         };
@@ -120,7 +140,7 @@ fn beside(
     let url = format!("https://127.0.0.1:{}", original.address.port());
     let (authority, recorded) = (original.folder().join("tls.crt"), record.display().to_string());
     let authority = authority.display().to_string();
-    let flags = ["--shadow-url", &url, "--shadow-ca", &authority, "--shadow-timeout", "60s"];
+    let flags = ["--shadow-url", &url, "--shadow-ca", &authority, "--shadow-timeout", "30s"];
     let more = ["--record", &recorded, "--record-sample", "0"];
     let flags: Vec<&str> = flags.into_iter().chain(more).collect();
     let mut served = Served::modgate(modgate(), cluster, &[operation], &flags).expect("modgate");
@@ -131,6 +151,7 @@ fn beside(
         let metric = |name| served.metric(name, label).expect("metrics");
         metric("modgate_shadow_requests_total") + metric("modgate_shadow_dropped_total")
     };
+    eprintln!("both are ready");
     let mut connection = served.connect().expect("a connection");
     let mut sent = 0_usize;
     for some in reviews.chunks(WAITING) {
@@ -141,8 +162,12 @@ fn beside(
         let wanted = u32::try_from(sent).map(f64::from).expect("a number");
         served
             .until("all are decided again", |served| Ok(decided(served, "") >= wanted - 0.5))
-            .expect("second decisions");
-        if sent % (WAITING * 125) == 0 {
+            .unwrap_or_else(|error| {
+                let metrics = client::get(served.metrics, "/metrics").expect("metrics").body;
+                let of_shadow = metrics.lines().filter(|line| line.contains("shadow"));
+                panic!("{error}: {sent} sent, {:#?}", of_shadow.collect::<Vec<_>>())
+            });
+        if sent % (WAITING * 125) == 0 || sent == WAITING {
             eprintln!("{sent} of {} reviews", reviews.len());
         }
     }
@@ -311,7 +336,8 @@ spec:
 fn beside_kubemod() {
     let Some(program) = program("MODGATE_KUBEMOD") else { return };
     let Some(cluster) = Cluster::start(&Options::default()).expect("a cluster") else { return };
-    let rules: Vec<Value> = yaml::load(RULES).expect("YAML").into_iter().map(|it| it.value).collect();
+    let rules: Vec<Value> =
+        yaml::load(RULES).expect("YAML").into_iter().map(|it| it.value).collect();
     let samples = Library::read().expect("the library").map(|it| it.samples().expect("samples"));
     let reviews = reviews(samples.unwrap_or_default(), &rules.iter().collect::<Vec<_>>());
     let names = namespaces(&reviews);
@@ -329,7 +355,7 @@ fn beside_kubemod() {
                      spec: {{containers: [{{name: c, image: 'nginx:latest'}}]}}}}"
                 );
                 let object = yaml::value(&pod)?;
-                let review = modgate_engine::Review::of_object(
+                let review = Review::of_object(
                     object,
                     modgate_engine::api::meta::Operation::Create,
                     "default",
