@@ -226,6 +226,61 @@ async function hostileFlows(address) {
   ok(`10000 violations with markup: opened ${words(opening)}, filtered ${words(filtering)}`);
 }
 
+/** Objects that make a browser slow: a text of 250,000 characters without a space, and 60,000 lines. */
+function huge() {
+  const template = readFileSync(join(root, "crates/modgate-ui/dist/report.html"), "utf8");
+  const word = "A".repeat(250_000);
+  const lines = Array.from({ length: 60_000 }, (_, index) => `  k${index}: v`).join("\n");
+  const about = (name) => ({ group: "", kind: "ConfigMap", namespace: "shop", name });
+  const objects = [
+    { ...about("word"), place: "o.yaml:1:1", text: `kind: ConfigMap\nmetadata:\n  name: ${word}\n` },
+    { ...about("lines"), place: "o.yaml:9:1", text: `kind: ConfigMap\ndata:\n${lines}\n` },
+  ];
+  const violations = objects.map(({ text, ...object }, index) => ({
+    policy: { group: "g", kind: "NeedLabel", name: "rule" },
+    object,
+    enforcementAction: "deny",
+    message: index === 0 ? `the annotation is ${word}` : "`k59999` is not allowed",
+    details: { text: index === 0 ? word : "" },
+  }));
+  return withData(template.replace("@DATA@", "null"), {
+    modgate: "",
+    command: "audit",
+    arguments: ["-f", "p"],
+    document: { groups: [{ total: 2, violations }], objects: 2, errors: [] },
+    policies: [],
+    subjects: objects,
+    omitted: [],
+  });
+}
+
+/** Anyone who can write an annotation could freeze the page of the person who looks into it. */
+async function hugeFlows(address) {
+  const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
+  const used = await processor(page);
+  await page.goto(`${address}#/violations`);
+  await page.locator(".rows .row").first().waitFor();
+  for (const name of ["word", "lines"]) {
+    const before = await used();
+    await page.locator(".rows .row", { hasText: name }).click();
+    await page.locator(".detail .source").last().waitFor();
+    // A layout of everything is part of it.
+    await page.locator(".detail").evaluate((element) => element.getBoundingClientRect().height);
+    const own = (await used()) - before;
+    assert.ok(own < QUICK, `the object \`${name}\` took ${own.toFixed(0)} ms of processor time`);
+  }
+  const buttons = page.locator(".detail .source button");
+  const shown = async () => await page.locator(".detail .source .line").count();
+  const [few, more] = [await shown(), await buttons.count()];
+  assert.ok(few <= 2_020 && more > 0, `${few} lines, ${more} buttons`);
+  assert.equal(await page.locator(".detail .line.marked").count(), 1, "the line at fault is among them");
+  await buttons.first().click();
+  assert.ok((await shown()) > few);
+  assert.deepEqual(faults, []);
+  await close();
+  ok("an object of 60,000 lines, and one with a word of 250,000 characters");
+}
+
 /** An audit of fewer objects, against the audit of all: its page has what is fixed, and owners. */
 function comparedAudit() {
   const policies = join(folder, "owned");
@@ -275,6 +330,7 @@ try {
   await auditFlows(addresses.audit);
   await comparedFlows(addresses.baseline);
   await hostileFlows(write("forged.html", forged(10_000)));
+  await hugeFlows(write("huge.html", huge()));
 } finally {
   await browser.close();
   rmSync(folder, { recursive: true, force: true });

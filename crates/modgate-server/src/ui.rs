@@ -43,7 +43,10 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Bytes;
 use modgate_value::Str;
 use serde::Serialize;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 pub(crate) use self::{access::LOOPBACK_ONLY, overview::Origin};
 use self::{
@@ -114,7 +117,6 @@ impl Ui {
     }
 
     async fn answer(&self, request: Request) -> Result<Response, Refused> {
-        let Ok(_turn) = self.requests.try_acquire() else { return Err(Refused::busy()) };
         self.access.host(&request)?;
         let path = request.uri().path().to_owned();
         let query = Query::of(request.uri().query());
@@ -132,21 +134,21 @@ impl Ui {
         match Endpoint::of(&path) {
             Some(Endpoint::Document) => Ok(json(StatusCode::OK, DOCUMENT)),
             Some(Endpoint::Status) => {
-                let caller = self.caller(&headers, Right::Overview, "").await?;
-                self.status(&headers, &caller).await
+                let admitted = self.admitted(&headers, Right::Overview, "").await?;
+                self.status(&headers, &admitted.caller).await
             }
             Some(Endpoint::Policies) => {
-                self.caller(&headers, Right::Overview, "").await?;
+                let _admitted = self.admitted(&headers, Right::Overview, "").await?;
                 let policies = || self.overview.policies(&self.app, &self.decisions);
                 self.shared(&headers, path, policies)
             }
             Some(Endpoint::Namespaces) => {
-                self.caller(&headers, Right::Overview, "").await?;
+                let _admitted = self.admitted(&headers, Right::Overview, "").await?;
                 let namespaces = || Some(self.overview.namespaces(&self.decisions));
                 self.shared(&headers, path, namespaces)
             }
             Some(Endpoint::Shadow) => {
-                self.caller(&headers, Right::Overview, "").await?;
+                let _admitted = self.admitted(&headers, Right::Overview, "").await?;
                 let Some(shadow) = &self.app.traffic.shadow else {
                     let message = "there is no shadow; `--shadow` and `--shadow-url` make one";
                     return Err(Refused::new(StatusCode::NOT_FOUND, message));
@@ -155,7 +157,7 @@ impl Ui {
             }
             Some(Endpoint::Decisions) => {
                 let scope = query.text("namespace").unwrap_or_default();
-                self.caller(&headers, Right::Decisions, scope).await?;
+                let _admitted = self.admitted(&headers, Right::Decisions, scope).await?;
                 let asked = request.uri().path_and_query().map(ToString::to_string);
                 let (filter, limit) = filter(&query)?;
                 let listed = || Some(self.listed(&filter, limit));
@@ -163,26 +165,30 @@ impl Ui {
             }
             Some(Endpoint::Decision(id)) => {
                 let scope = query.text("namespace").unwrap_or_default();
-                self.caller(&headers, Right::Decisions, scope).await?;
+                let _admitted = self.admitted(&headers, Right::Decisions, scope).await?;
                 self.explained(id, query.text("namespace")).await
             }
             Some(Endpoint::Try) => {
                 let namespace = query.text("namespace").map(str::to_owned);
                 let scope = namespace.clone().unwrap_or_default();
-                self.caller(&headers, Right::Try, &scope).await?;
+                let _admitted = self.admitted(&headers, Right::Try, &scope).await?;
                 self.tried(request, namespace).await
             }
             None => Err(Refused::new(StatusCode::NOT_FOUND, "there is no such page")),
         }
     }
 
-    async fn caller(
+    /// Lets a request in: its caller may see what it asks for, and there is a place for it. A place is taken last, so
+    /// that callers whom the cluster has to be asked about keep nobody out whom it knows.
+    async fn admitted(
         &self,
         headers: &HeaderMap,
         right: Right,
         namespace: &str,
-    ) -> Result<Caller, Refused> {
-        self.access.check(headers, right, namespace).await
+    ) -> Result<Admitted<'_>, Refused> {
+        let caller = self.access.check(headers, right, namespace).await?;
+        let place = self.requests.try_acquire().map_err(|_| Refused::busy())?;
+        Ok(Admitted { caller, _place: place })
     }
 
     async fn status(&self, headers: &HeaderMap, caller: &Caller) -> Result<Response, Refused> {
@@ -284,6 +290,13 @@ impl Ui {
         drop(body);
         respond(&evaluate::tried(&self.app, wanted, namespace).await?)
     }
+}
+
+/// A request that is answered.
+struct Admitted<'u> {
+    caller: Caller,
+    /// One of [`MAX_REQUESTS`], until it is.
+    _place: SemaphorePermit<'u>,
 }
 
 /// A page of decisions, which owns what it lists.

@@ -52,11 +52,27 @@ export function visible(text: string): string {
   return text.replace(UNSEEN, (found) => `\\u{${found.charCodeAt(0).toString(16)}}`);
 }
 
+// Browsers take quadratic time to break a long text without spaces.
+const LONG_WORD = /\S{200}(?=\S)/g;
+
+/** A text with places where a line may break in the middle of long words. */
+export function broken(text: string): (string | Node)[] {
+  if (text.length <= 200) return [text];
+  const parts: (string | Node)[] = [];
+  let at = 0;
+  for (const { index } of text.matchAll(LONG_WORD)) {
+    parts.push(text.slice(at, index + 200), document.createElement("wbr"));
+    at = index + 200;
+  }
+  return [...parts, text.slice(at)];
+}
+
 /** Appends what is there. */
 export function append(element: Element, children: (Child | Child[])[]): void {
   for (const child of children.flat()) {
     if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : visible(String(child)));
+    if (child instanceof Node) element.append(child);
+    else element.append(...broken(visible(String(child))));
   }
 }
 

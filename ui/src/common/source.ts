@@ -32,10 +32,47 @@ export function tokens(line: string): Token[] {
   return found.filter((token) => token.text !== "");
 }
 
-/** A listing with line numbers; lines of `marked` (from 1) are marked. */
+/** Lines that are shown at once: more make a browser slow. */
+const BLOCK = 2_000;
+
+/** A listing with line numbers; lines of `marked` (from 1) are marked. Buttons show what is before and after a block. */
 export function source(text: string, marked: Set<number> = new Set(), label = "Source"): HTMLElement {
   const lines = text.replace(/\n$/, "").split("\n");
-  const rows = lines.map((line, index) => {
+  const first = marked.size > 0 ? Math.min(...marked) - 1 : 0;
+  const start = first < BLOCK ? 0 : first - 20;
+  const end = Math.min(lines.length, start + BLOCK);
+  return h("div", { class: "source", tabindex: 0, role: "region", "aria-label": label }, [
+    more(lines, marked, Math.max(0, start - BLOCK), start, 0, start),
+    ...rows(lines, marked, start, end),
+    more(lines, marked, end, Math.min(lines.length, end + BLOCK), end, lines.length),
+  ]);
+}
+
+/** A button that shows the lines of a range, and another one for the rest of those that are hidden. */
+function more(
+  lines: string[],
+  marked: Set<number>,
+  from: number,
+  to: number,
+  hiddenFrom: number,
+  hiddenTo: number,
+): HTMLElement | false {
+  if (from === to) return false;
+  const text = `Show lines ${(from + 1).toLocaleString("en")} to ${to.toLocaleString("en")} of ${lines.length.toLocaleString("en")}`;
+  const button = h("button", { type: "button", class: "small" }, text);
+  button.addEventListener("click", () => {
+    const before = more(lines, marked, Math.max(hiddenFrom, from - BLOCK), from, hiddenFrom, from);
+    const after = more(lines, marked, to, Math.min(hiddenTo, to + BLOCK), to, hiddenTo);
+    const shown = [before, ...rows(lines, marked, from, to), after];
+    button.replaceWith(...shown.filter((it): it is HTMLElement => it !== false));
+  });
+  return button;
+}
+
+/** The lines of a range, with their numbers. */
+function rows(lines: string[], marked: Set<number>, from: number, to: number): HTMLElement[] {
+  return lines.slice(from, to).map((line, offset) => {
+    const index = from + offset;
     const isMarked = marked.has(index + 1);
     const code = h("code", {});
     for (const token of tokens(line)) {
@@ -49,7 +86,6 @@ export function source(text: string, marked: Set<number> = new Set(), label = "S
       code,
     );
   });
-  return h("div", { class: "source", tabindex: 0, role: "region", "aria-label": label }, rows);
 }
 
 /** The scalar at the end of a line of YAML, without quotes. */
