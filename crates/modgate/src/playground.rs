@@ -6,6 +6,7 @@ use std::{
     io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -19,7 +20,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
 use modgate_engine::Review;
@@ -39,6 +40,8 @@ use crate::{args::ExplainArgs, args::PathArgs, exit::Exit, inputs, terminal::Ter
 const PORT: u16 = 9480;
 /// Connections that are served at once.
 const MAX_CONNECTIONS: usize = 64;
+/// Time for the headers of a request, also of a connection that stays open.
+const HEADER_TIME: Duration = Duration::from_secs(10);
 /// Longest address that browsers and shells take.
 const MAX_ADDRESS: usize = 1 << 20;
 
@@ -99,7 +102,8 @@ async fn serve(listener: &TcpListener) -> io::Error {
             Err(error) => return error,
         };
         tokio::spawn(async move {
-            let builder = auto::Builder::new(TokioExecutor::new());
+            let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
+            builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME);
             let answer = service_fn(async |request| Ok::<_, Infallible>(answer(&request)));
             // A browser that goes away is no error.
             let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
