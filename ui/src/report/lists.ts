@@ -146,7 +146,12 @@ export function steps(page: Page): HTMLElement {
     );
     return h("li", {}, h("b", {}, shown(step.title)), h("p", {}, shown(step.why ?? "")), all);
   });
-  return h("div", {}, h("h2", {}, "Steps"), h("ol", { class: "steps" }, items));
+  const none = h(
+    "p",
+    { class: "faint" },
+    "There is nothing to do: the objects have no installation to replace.",
+  );
+  return h("div", {}, h("h2", {}, "Steps"), items.length > 0 ? h("ol", { class: "steps" }, items) : none);
 }
 
 const UNITS: Record<string, number> = { h: 3.6e12, m: 6e10, s: 1e9, ms: 1e6, µs: 1e3, us: 1e3, ns: 1 };
