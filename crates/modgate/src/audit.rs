@@ -136,6 +136,7 @@ fn html(found: &Found, args: &AuditCommandArgs, store: &PolicyStore) -> Result<S
     for (subject, object) in &found.objects {
         let shown = page::Subject {
             object,
+            is_secret: false,
             namespace: &subject.namespace,
             name: &subject.name,
             place: modgate_audit::place(&subject.origin, subject.position),

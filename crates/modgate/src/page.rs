@@ -85,6 +85,8 @@ fn place(source: &PolicySource) -> String {
 /// An object for a page.
 pub(crate) struct Subject<'s> {
     pub(crate) object: &'s Value,
+    /// Whether its request is about a Secret; the object itself may not say so.
+    pub(crate) is_secret: bool,
     /// Empty for cluster-scoped objects.
     pub(crate) namespace: &'s str,
     pub(crate) name: &'s str,
@@ -127,9 +129,10 @@ impl Subjects {
         explain: impl FnOnce() -> Result<Value>,
     ) -> Result<()> {
         let kind = GroupVersionKind::of_object(subject.object);
-        let is_secret = kind.is_secret();
-        let text = yaml::write(&secrets::shown(subject.object, false));
-        let after = subject.after.map(|after| yaml::write(&secrets::shown(after, false)));
+        let is_secret = subject.is_secret || kind.is_secret();
+        let shown = |object| yaml::write(&secrets::shown(object, is_secret));
+        let text = shown(subject.object);
+        let after = subject.after.map(shown);
         let after = after.filter(|after| *after != text);
         let bytes = text.len() + after.as_ref().map_or(0, String::len);
         let mut members: Vec<(&str, Value)> = vec![

@@ -192,6 +192,7 @@ impl ReviewPage {
         let after = (!decision.patch.is_empty()).then_some(&decision.object);
         let shown = page::Subject {
             object: &before,
+            is_secret: subject.review.is_secret(),
             namespace: &request.namespace,
             name: &request.name,
             place: subject.place.clone(),

@@ -127,11 +127,11 @@ const VALUES: [&str; 8] = [
     "old-value-of-a-Secret",
 ];
 
-/// An update of a Secret, as the API server asks about it.
-fn update() -> String {
+/// An update of a Secret, as the API server asks about it; `kind` is what the objects say.
+fn update(kind: &str) -> String {
     let secret = |token: &str| {
         format!(
-            r#"{{"apiVersion": "v1", "kind": "Secret", "metadata": {{"name": "reviewed", "namespace": "shop", "labels": {{}}}}, "data": {{"token": "{token}"}}}}"#
+            r#"{{{kind} "metadata": {{"name": "reviewed", "namespace": "shop", "labels": {{}}}}, "data": {{"token": "{token}"}}}}"#
         )
     };
     format!(
@@ -153,7 +153,9 @@ fn no_value_of_a_secret_is_printed() {
         ("objects.yaml", OBJECTS),
         ("secret.yaml", SECRET),
         ("pod.yaml", POD),
-        ("update.json", &update()),
+        ("update.json", &update(r#""apiVersion": "v1", "kind": "Secret","#)),
+        ("unnamed.json", &update("")),
+        ("other.json", &update(r#""apiVersion": "v1", "kind": "ConfigMap","#)),
     ] {
         fs::write(folder.path().join(name), text).expect("written");
     }
@@ -165,7 +167,8 @@ fn no_value_of_a_secret_is_printed() {
         ("review", &["text", "json", "diff", "html", "sarif", "junit"]),
     ] {
         for output in outputs {
-            for subject in ["secret.yaml", "pod.yaml", "update.json"] {
+            for subject in ["secret.yaml", "pod.yaml", "update.json", "unnamed.json", "other.json"]
+            {
                 let mut arguments = vec![verb, "-o", output];
                 arguments.extend(from);
                 arguments.push(subject);
