@@ -1,13 +1,17 @@
 //! The last decisions, in memory.
 //!
-//! Three rings, so that what is allowed does not push out what is denied. Counts are of all decisions.
+//! Three rings, so that what is allowed does not push out what is denied. Counts are of all decisions. Of
+//! many in a second a sample is kept whole ([`sampling`]); the last denial of a namespace outlives its ring
+//! ([`lasting`]).
 
 mod entry;
+mod lasting;
+mod sampling;
 
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use modgate_engine::{
@@ -22,6 +26,7 @@ use modgate_engine::{
 use modgate_value::{Str, Value};
 
 pub(crate) use self::entry::{Counts, Entry, LastDenial, Outcome, Part, time_of};
+use self::{lasting::Lasting, sampling::Sampling};
 use crate::cut::cut;
 
 /// Bytes of the text of an answer, of another text, and of a name.
@@ -37,8 +42,6 @@ const MAX_REQUEST: usize = 256 << 10;
 const REQUEST_FACTOR: usize = 4;
 /// What an entry takes beside its texts.
 const ENTRY_BYTES: usize = 600;
-/// Decisions without a word that are kept in a second.
-const SAMPLES: u32 = 20;
 /// Namespaces and policies that are counted by name.
 const MAX_NAMESPACES: usize = 1_000;
 const MAX_POLICIES: usize = 5_000;
@@ -54,10 +57,12 @@ struct Bounds {
 
 /// For what is denied, warned about or undecided; for what is changed; for what is allowed.
 const BOUNDS: [Bounds; 3] = [
-    Bounds { entries: 1_000, bytes: 8 << 20 },
-    Bounds { entries: 500, bytes: 6 << 20 },
+    Bounds { entries: 1_000, bytes: 6 << 20 },
+    Bounds { entries: 500, bytes: 4 << 20 },
     Bounds { entries: 500, bytes: 2 << 20 },
 ];
+/// For the last denial of each namespace.
+const LASTING: Bounds = Bounds { entries: MAX_NAMESPACES, bytes: 4 << 20 };
 
 /// The last decisions, and counts of all.
 #[derive(Debug)]
@@ -92,8 +97,16 @@ struct Kept {
     counts: Counts,
     namespaces: BTreeMap<Str, OfNamespace>,
     policies: BTreeMap<PolicyName, OfPolicy>,
-    /// Since when samples are counted, and how many there are.
-    samples: Option<(Instant, u32)>,
+    sampling: Sampling,
+    lasting: Lasting,
+}
+
+/// The part of a policy in a decision, before it is known whether that is kept.
+struct Found<'a> {
+    group: &'static str,
+    policy: PolicyName,
+    action: &'static str,
+    message: &'a str,
 }
 
 #[derive(Debug, Default)]
@@ -144,33 +157,20 @@ pub(crate) struct Filter {
 }
 
 impl Decisions {
-    /// Counts a decision, and keeps it. A request that no API server sends leaves no trace.
+    /// Counts a decision, and keeps it or not. A request that no API server sends leaves no trace.
     pub(crate) fn observe(&self, decided: Decided<'_>) {
         if decided.review.request().implausible().is_some() {
             return;
         }
         let outcome = outcome(decided.decision);
-        let parts = parts(decided.decision);
-        let is_silent = outcome == Outcome::Allowed && parts.is_empty();
+        let found = found(decided.decision);
         let namespace = Str::from(cut(decided.review.store_namespace(), NAME_BYTES));
-        let mut kept = self.kept();
-        kept.last += 1;
-        kept.counts.add(outcome);
-        if is_silent && !kept.is_sampled() {
-            kept.of_namespace(namespace).counts.add(outcome);
+        if !self.kept().count(outcome, &namespace, &found) {
             return;
         }
-        let id = kept.last;
-        let noted = Arc::new(noted(id, outcome, parts, decided));
-        kept.note_denial(namespace, &noted.entry);
-        let ring = match outcome {
-            Outcome::Denied | Outcome::Undecided | Outcome::Warned => 0,
-            Outcome::Patched => 1,
-            Outcome::Allowed => 2,
-        };
-        if let (Some(ring), Some(bounds)) = (kept.rings.get_mut(ring), BOUNDS.get(ring)) {
-            ring.push(noted, *bounds);
-        }
+        // Other decisions do not wait for the copies that this one takes.
+        let noted = noted(outcome, found, decided);
+        self.kept().keep(namespace, noted);
     }
 
     /// When they began.
@@ -212,20 +212,23 @@ impl Decisions {
     pub(crate) fn matching(&self, filter: &Filter) -> Vec<Arc<Noted>> {
         let mut all: Vec<_> = {
             let kept = self.kept();
-            kept.rings.iter().flat_map(|ring| ring.entries.iter().cloned()).collect()
+            let rings = kept.rings.iter().flat_map(|ring| &ring.entries);
+            rings.chain(kept.lasting.all()).cloned().collect()
         };
         all.retain(|noted| filter.admits(&noted.entry));
         all.sort_by_key(|noted| std::cmp::Reverse(noted.entry.id));
+        all.dedup_by_key(|noted| noted.entry.id);
         all
     }
 
     /// The one with this number, if it is still kept.
     pub(crate) fn get(&self, id: u64) -> Option<Arc<Noted>> {
         let kept = self.kept();
-        kept.rings.iter().find_map(|ring| {
+        let of_rings = kept.rings.iter().find_map(|ring| {
             let at = ring.entries.binary_search_by_key(&id, |noted| noted.entry.id).ok()?;
             ring.entries.get(at).cloned()
-        })
+        });
+        of_rings.or_else(|| kept.lasting.all().find(|noted| noted.entry.id == id).cloned())
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -234,25 +237,54 @@ impl Decisions {
 }
 
 impl Kept {
-    /// Whether a decision without a word is kept now.
-    fn is_sampled(&mut self) -> bool {
-        let now = Instant::now();
-        let (since, count) = self.samples.get_or_insert((now, 0));
-        if now.duration_since(*since) >= Duration::from_secs(1) {
-            (*since, *count) = (now, 0);
+    /// Counts a decision. Returns whether to keep it.
+    fn count(&mut self, outcome: Outcome, namespace: &Str, found: &[Found<'_>]) -> bool {
+        self.counts.add(outcome);
+        self.of_namespace(namespace).counts.add(outcome);
+        for found in found {
+            let Some(of_policy) = self.of_policy(&found.policy) else { continue };
+            match found.action {
+                "deny" | "reject" if outcome == Outcome::Denied => of_policy.denials += 1,
+                "warn" | "reject" => of_policy.warnings += 1,
+                _ => {}
+            }
         }
-        *count += 1;
-        *count <= SAMPLES
+        self.sampling.takes(outcome, namespace, found)
     }
 
-    fn of_namespace(&mut self, name: Str) -> &mut OfNamespace {
-        let is_full =
-            self.namespaces.len() >= MAX_NAMESPACES && !self.namespaces.contains_key(&name);
-        let name = if is_full { OTHERS.into() } else { name };
+    /// Keeps a decision.
+    fn keep(&mut self, namespace: Str, mut noted: Noted) {
+        self.last += 1;
+        noted.entry.id = self.last;
+        let noted = Arc::new(noted);
+        if noted.entry.outcome == Outcome::Denied {
+            self.note_denial(&namespace, &noted.entry);
+            self.lasting.keep(namespace, &noted, LASTING);
+        }
+        let ring = match noted.entry.outcome {
+            Outcome::Denied | Outcome::Undecided | Outcome::Warned => 0,
+            Outcome::Patched => 1,
+            Outcome::Allowed => 2,
+        };
+        if let (Some(ring), Some(bounds)) = (self.rings.get_mut(ring), BOUNDS.get(ring)) {
+            ring.push(noted, *bounds);
+        }
+    }
+
+    fn of_namespace(&mut self, name: &Str) -> &mut OfNamespace {
+        let is_full = self.namespaces.len() >= MAX_NAMESPACES && !self.namespaces.contains_key(name);
+        let name = if is_full { OTHERS.into() } else { name.clone() };
         self.namespaces.entry(name).or_default()
     }
 
-    fn note_denial(&mut self, namespace: Str, entry: &Entry) {
+    fn of_policy(&mut self, name: &PolicyName) -> Option<&mut OfPolicy> {
+        if self.policies.len() >= MAX_POLICIES && !self.policies.contains_key(name) {
+            return None;
+        }
+        Some(self.policies.entry(name.clone()).or_default())
+    }
+
+    fn note_denial(&mut self, namespace: &Str, entry: &Entry) {
         let denial = |message: &str| LastDenial {
             id: entry.id,
             time: entry.time.clone(),
@@ -261,25 +293,11 @@ impl Kept {
             name: entry.name.clone(),
             message: message.to_owned(),
         };
-        let is_denied = entry.outcome == Outcome::Denied;
-        let of_namespace = self.of_namespace(namespace);
-        of_namespace.counts.add(entry.outcome);
-        if is_denied {
-            of_namespace.last_denial = Some(denial(&entry.message));
-        }
-        for part in &entry.policies {
-            let key = (part.kind.clone(), part.namespace.clone(), part.name.clone());
-            if self.policies.len() >= MAX_POLICIES && !self.policies.contains_key(&key) {
-                continue;
-            }
-            let of_policy = self.policies.entry(key).or_default();
-            match part.action {
-                "deny" | "reject" if is_denied => {
-                    of_policy.denials += 1;
-                    of_policy.last_denial = Some(denial(&part.message));
-                }
-                "warn" | "reject" => of_policy.warnings += 1,
-                _ => {}
+        self.of_namespace(namespace).last_denial = Some(denial(&entry.message));
+        for part in entry.policies.iter().filter(|it| matches!(it.action, "deny" | "reject")) {
+            let name = (part.kind.clone(), part.namespace.clone(), part.name.clone());
+            if let Some(of_policy) = self.of_policy(&name) {
+                of_policy.last_denial = Some(denial(&part.message));
             }
         }
     }
@@ -328,7 +346,7 @@ fn outcome(decision: &Decision) -> Outcome {
 }
 
 /// The policies that have a part in a decision.
-fn parts(decision: &Decision) -> Vec<Part> {
+fn found(decision: &Decision) -> Vec<Found<'_>> {
     let violations = decision.violations.iter().filter(|it| !it.actions.is_empty()).map(|it| {
         let has = |action| it.actions.contains(&action);
         let action = match () {
@@ -336,49 +354,43 @@ fn parts(decision: &Decision) -> Vec<Part> {
             () if has(EnforcementAction::Warn) => "warn",
             () => "dryrun",
         };
-        part(constraints::GROUP, &it.kind, "", &it.constraint, action, &it.message)
+        let policy = (it.kind.clone(), Str::default(), it.constraint.clone());
+        Found { group: constraints::GROUP, policy, action, message: &it.message }
     });
     let rejections = decision.rejections.iter().map(|Rejection { rule, message, .. }| {
         let (namespace, name) = rule.split_once('/').unwrap_or(("", rule));
+        let policy = (Str::new_static(modrule::KIND), namespace.into(), name.into());
         let message = message.as_deref().unwrap_or_default();
-        part(modrule::GROUP, modrule::KIND, namespace, name, "reject", message)
+        Found { group: modrule::GROUP, policy, action: "reject", message }
     });
-    let of_policy = |denial: &Denial, action| {
-        let group = modgate_engine::api::admissionregistration::GROUP;
-        part(group, denial.kind.as_str(), "", &denial.policy, action, &denial.message)
-    };
     let denials = decision.denials.iter().map(|denial| of_policy(denial, "deny"));
     let remarks = decision.remarks.iter().map(|(action, denial)| {
         of_policy(denial, if action.as_str() == "Warn" { "warn" } else { "audit" })
     });
-    violations.chain(rejections).chain(denials).chain(remarks).take(MAX_PARTS).collect()
+    violations.chain(rejections).chain(denials).chain(remarks).collect()
 }
 
-fn part(
-    group: &str,
-    kind: &str,
-    namespace: &str,
-    name: &str,
-    action: &'static str,
-    message: &str,
-) -> Part {
-    Part {
-        group: group.into(),
-        kind: kind.into(),
-        namespace: namespace.into(),
-        name: name.into(),
+fn of_policy<'a>(denial: &'a Denial, action: &'static str) -> Found<'a> {
+    Found {
+        group: modgate_engine::api::admissionregistration::GROUP,
+        policy: (Str::new_static(denial.kind.as_str()), Str::default(), denial.policy.clone()),
         action,
-        message: cut(message, TEXT_BYTES),
+        message: &denial.message,
     }
 }
 
-fn noted(id: u64, outcome: Outcome, mut policies: Vec<Part>, decided: Decided<'_>) -> Noted {
+fn part(found: Found<'_>, is_secret: bool) -> Part {
+    let Found { group, policy: (kind, namespace, name), action, message } = found;
+    let message = if is_secret { NOT_SHOWN.to_owned() } else { cut(message, TEXT_BYTES) };
+    Part { group, kind, namespace, name, action, message }
+}
+
+/// A decision to keep, without its number.
+fn noted(outcome: Outcome, found: Vec<Found<'_>>, decided: Decided<'_>) -> Noted {
     let Decided { webhook, stages, review, decision, took, bytes } = decided;
     let request = review.request();
     let secret = review.is_secret();
-    if secret {
-        policies.iter_mut().for_each(|part| part.message = NOT_SHOWN.to_owned());
-    }
+    let policies = found.into_iter().take(MAX_PARTS).map(|it| part(it, secret)).collect();
     let text = |text: &str, bytes| match secret {
         true => NOT_SHOWN.to_owned(),
         false => cut(text, bytes),
@@ -394,7 +406,7 @@ fn noted(id: u64, outcome: Outcome, mut policies: Vec<Part>, decided: Decided<'_
     let is_kept = outcome != Outcome::Allowed && !secret && bytes <= MAX_REQUEST;
     let kept = stages.filter(|_| is_kept).map(|stages| (review.clone(), stages));
     let entry = Entry {
-        id,
+        id: 0,
         uid: name(&request.uid),
         time: time_of(SystemTime::now()),
         webhook,

@@ -7,7 +7,7 @@ use modgate_value::Str;
 use serde::Serialize;
 
 /// The most severe of a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
     Allowed,
@@ -97,7 +97,7 @@ impl Entry {
 /// The part of a policy in a decision.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Part {
-    pub(crate) group: Str,
+    pub(crate) group: &'static str,
     pub(crate) kind: Str,
     pub(crate) namespace: Str,
     pub(crate) name: Str,

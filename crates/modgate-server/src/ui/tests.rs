@@ -530,11 +530,65 @@ async fn nothing_that_is_made_of_a_secret_is_explained() {
     }
 }
 
+/// What a flood of denials leaves of the others.
+#[tokio::test]
+async fn many_denials_hide_no_other() {
+    const MANY: usize = 5_000;
+    let served = Served::files(POLICIES);
+    let of = |namespace: &str, name: &str| {
+        pod(name, "x").replace(r#""shop""#, &format!(r#""{namespace}""#))
+    };
+    served.admit(&of("early", "first")).await;
+    for (namespace, name) in [("amid", "second"), ("late", "third")] {
+        for _ in 0..MANY {
+            served.admit(&pod("flood", "x")).await;
+        }
+        served.admit(&of(namespace, name)).await;
+    }
+    for (namespace, name) in [("early", "first"), ("amid", "second"), ("late", "third")] {
+        let path = format!("/api/v1/decisions?namespace={namespace}&outcome=denied&limit=1");
+        let listed = served.json(&path).await;
+        let denial = items(&listed, "items").first().unwrap_or_else(|| panic!("{namespace}"));
+        assert_eq!(text(denial, &["name"]), name);
+        let id = denial.get("id").and_then(Value::as_i64).expect("a number");
+        let details = served.json(&format!("/api/v1/decisions/{id}")).await;
+        let explained = details.path(&["result", "explanation", "constraints"]);
+        assert!(explained.expect("an explanation").to_json().contains("bad is x"), "{details}");
+    }
+    let number = |value: &Value, path: &[&str]| value.path(path).and_then(Value::as_i64);
+    let all = i64::try_from(2 * MANY + 3).expect("small");
+    let status = served.json("/api/v1/status").await;
+    assert_eq!(number(&status, &["decisions", "counts", "denied"]), Some(all));
+    let policies = served.json("/api/v1/policies").await;
+    let policy = items(&policies, "items").iter().find(|it| text(it, &["name"]) == "everywhere");
+    assert_eq!(number(policy.expect("the constraint"), &["denials"]), Some(all));
+    let namespaces = served.json("/api/v1/namespaces").await;
+    for namespace in items(&namespaces, "items") {
+        let name = text(namespace, &["name"]);
+        let expected = if name == "shop" { all - 3 } else { 1 };
+        assert_eq!(number(namespace, &["decisions", "denied"]), Some(expected), "{name}");
+        let last = text(namespace, &["lastDenial", "name"]);
+        assert_eq!(last == "flood", name == "shop", "{name}: {last}");
+    }
+}
+
+/// Neither namespaces nor objects make the process grow.
 #[tokio::test]
 async fn what_is_kept_is_bounded() {
     let served = Served::files(POLICIES);
-    for number in 0..1_200 {
-        served.admit(&pod(&format!("p{number}"), "x")).await;
+    // Each takes 800 KB as an object in memory: eight fill the ring.
+    let large = pod("large", "x").replace("\"Pod\",", &format!("\"Pod\", \"x\": \"{}\",", "x".repeat(200_000)));
+    for _ in 0..20 {
+        served.admit(&large).await;
+    }
+    let ids = |listed: &Value| -> Vec<i64> {
+        items(listed, "items").iter().filter_map(|it| it.get("id")?.as_i64()).collect()
+    };
+    let listed = served.json("/api/v1/decisions?outcome=denied&name=large").await;
+    assert!((1..=8).contains(&ids(&listed).len()), "{listed}");
+    for number in 0..1_500 {
+        let invented = format!(r#""invented-{number}""#);
+        served.admit(&pod("p", "x").replace(r#""shop""#, &invented)).await;
     }
     for _ in 0..100 {
         served.admit(&pod("good", "")).await;
@@ -543,19 +597,26 @@ async fn what_is_kept_is_bounded() {
     served.review(&pod("stranger", "x"), "no-uuid").await;
     let status = served.json("/api/v1/status").await;
     let count = |path: &[&str]| status.path(path).and_then(Value::as_i64).expect("a number");
-    assert_eq!(count(&["decisions", "counts", "denied"]), 1_200);
+    assert_eq!(count(&["decisions", "counts", "denied"]), 1_520);
     assert_eq!(count(&["decisions", "counts", "allowed"]), 100);
     let kept = count(&["decisions", "kept"]);
-    assert!((1_001..=1_100).contains(&kept), "{kept}");
-    let first = served.json("/api/v1/decisions?outcome=denied&limit=2").await;
-    let names: Vec<_> = items(&first, "items").iter().map(|it| text(it, &["name"])).collect();
-    assert_eq!(names, ["p1199", "p1198"]);
-    let before = first.get("next").and_then(Value::as_i64).expect("a next page");
-    let next =
-        served.json(&format!("/api/v1/decisions?outcome=denied&limit=1&before={before}")).await;
-    assert_eq!(text(items(&next, "items").first().expect("one"), &["name"]), "p1197");
-    let by_policy = "/api/v1/decisions?policy=NoBad/everywhere&name=p1100&kind=Pod&namespace=shop";
-    assert_eq!(items(&served.json(by_policy).await, "items").len(), 1);
+    assert!((201..=1_100).contains(&kept), "{kept}");
+    let namespaces = served.json("/api/v1/namespaces").await;
+    let denied = |it: &Value| it.path(&["decisions", "denied"]).and_then(Value::as_i64);
+    assert_eq!(items(&namespaces, "items").len(), 1_001);
+    assert_eq!(items(&namespaces, "items").iter().filter_map(denied).sum::<i64>(), 1_520);
+
+    let early = served.json("/api/v1/decisions?outcome=denied&namespace=invented-700").await;
+    assert_eq!(ids(&early).len(), 1, "{early}");
+
+    // Newest first, and page by page.
+    let first = ids(&served.json("/api/v1/decisions?outcome=denied&limit=3").await);
+    assert!(first.is_sorted_by(|one, other| one > other) && first.len() == 3, "{first:?}");
+    let before = first[1];
+    let next = format!("/api/v1/decisions?outcome=denied&limit=1&before={before}");
+    assert_eq!(ids(&served.json(&next).await), first[2..]);
+    let by_policy = "/api/v1/decisions?policy=NoBad/everywhere&name=p&kind=Pod&namespace=invented-700";
+    assert_eq!(ids(&served.json(by_policy).await).len(), 1);
     let none = served.json("/api/v1/decisions?policy=NoBad/other").await;
     assert_eq!(items(&none, "items").len(), 0);
 }

@@ -81,8 +81,8 @@ pub(crate) fn run(args: &WhyArgs, terminal: &Terminal) -> Result<Exit> {
             let denial = last_denial(&pages, &args.namespace, "")?;
             denial.with_context(|| {
                 format!(
-                    "modgate remembers no denial in namespace {}; it keeps the last 1000 of each replica \
-                     since it started",
+                    "modgate remembers no denial in namespace {}; each replica keeps the last ones since it \
+                     started",
                     args.namespace
                 )
             })?

@@ -217,6 +217,13 @@ fn why_explains_denials() {
     }
     // What is tried leaves no decision behind.
     assert!(out(&live.ask(&["why", "-n", "bank"])).contains("denied: Pod bank/vault"));
+
+    // Many denials elsewhere do not hide one.
+    for _ in 0..400 {
+        assert!(!live.admit("/v1/admit", "bank", "flood", json!({"bad": "x"})));
+    }
+    let after = out(&live.ask(&["why", "-n", "shop"]));
+    assert!(after.contains("denied: Pod shop/web"), "{after}");
 }
 
 #[test]
