@@ -1,5 +1,7 @@
 use std::{borrow::Cow, fmt};
 
+use memchr::memchr2;
+
 use crate::{
     MAX_DEPTH, Number, Str, Value,
     value::{Object, sort_last_wins},
@@ -74,7 +76,8 @@ pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
 pub fn parse_nested(text: &[u8], max_depth: usize) -> Result<Value, ParseError> {
     let text = lossy(text);
     let (members, elements) = (Vec::new(), Vec::new());
-    let mut reader = Reader { text: &text, at: 0, max_depth, members, elements };
+    let text_read = String::new();
+    let mut reader = Reader { text: &text, at: 0, max_depth, members, elements, text_read };
     let result = reader.document();
     result.map_err(|kind| {
         let before = text.as_bytes().get(..reader.at).unwrap_or_default();
@@ -111,6 +114,24 @@ struct Reader<'a> {
     /// own off the end in one allocation of the exact size.
     members: Vec<(Str, Value)>,
     elements: Vec<Value>,
+    /// Where texts with escapes are put together. Their [`Str`] is one allocation of the exact size.
+    text_read: String,
+}
+
+/// A text that was read: a part of the document where it has no escapes.
+enum Text<'a> {
+    Plain(&'a str),
+    Unescaped(Str),
+}
+
+impl Text<'_> {
+    #[inline]
+    fn into_str(self) -> Str {
+        match self {
+            Self::Plain(text) => Str::new(text),
+            Self::Unescaped(text) => text,
+        }
+    }
 }
 
 /// A container being read: where its parts start among those of the reader.
@@ -121,7 +142,7 @@ enum Open<'a> {
     Object {
         start: usize,
         /// The key whose value is being read.
-        key: Cow<'a, str>,
+        key: Text<'a>,
     },
 }
 
@@ -159,7 +180,7 @@ impl<'a> Reader<'a> {
                     }
                     Value::Array(Vec::new().into())
                 }
-                Some(b'"') => Value::String(short(self.string()?)),
+                Some(b'"') => Value::String(self.string()?.into_str()),
                 Some(b'-' | b'0'..=b'9') => self.number()?,
                 Some(b't') => self.word("true", Value::Bool(true))?,
                 Some(b'f') => self.word("false", Value::Bool(false))?,
@@ -178,7 +199,8 @@ impl<'a> Reader<'a> {
                         Value::Array(self.elements.drain(*start..).collect())
                     }
                     Open::Object { start, key } => {
-                        self.members.push((short(std::mem::take(key)), value));
+                        let key_read = std::mem::replace(key, Text::Plain(""));
+                        self.members.push((key_read.into_str(), value));
                         if self.goes_on(b'}')? {
                             self.skip_space();
                             *key = self.key()?;
@@ -212,7 +234,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A key and its colon.
-    fn key(&mut self) -> Result<Cow<'a, str>, ParseErrorKind> {
+    fn key(&mut self) -> Result<Text<'a>, ParseErrorKind> {
         if self.peek() != Some(b'"') {
             return Err(self.unexpected());
         }
@@ -237,7 +259,7 @@ impl<'a> Reader<'a> {
 
     /// A string's text. It becomes a [`Str`] only where that will stay: moving one costs more than
     /// moving a slice.
-    fn string(&mut self) -> Result<Cow<'a, str>, ParseErrorKind> {
+    fn string(&mut self) -> Result<Text<'a>, ParseErrorKind> {
         self.at += 1;
         let start = self.at;
         self.at += plain_length::<false>(self.text.as_bytes().get(start..).unwrap_or_default());
@@ -245,30 +267,34 @@ impl<'a> Reader<'a> {
             Some(b'"') => {
                 let text = self.text.get(start..self.at).unwrap_or_default();
                 self.at += 1;
-                Ok(Cow::Borrowed(text))
+                Ok(Text::Plain(text))
             }
-            Some(b'\\') => self.string_with_escapes(start).map(Cow::Owned),
+            Some(b'\\') => self.string_with_escapes(start).map(Text::Unescaped),
             Some(_) => Err(ParseErrorKind::ControlCharacter),
             None => Err(ParseErrorKind::UnexpectedEnd),
         }
     }
 
     #[cold]
-    fn string_with_escapes(&mut self, start: usize) -> Result<String, ParseErrorKind> {
-        let mut out = String::from(self.text.get(start..self.at).unwrap_or_default());
+    fn string_with_escapes(&mut self, start: usize) -> Result<Str, ParseErrorKind> {
+        let mut out = std::mem::take(&mut self.text_read);
+        out.clear();
+        out.push_str(self.text.get(start..self.at).unwrap_or_default());
         loop {
-            let plain = self.at;
-            self.at += plain_length::<false>(self.text.as_bytes().get(plain..).unwrap_or_default());
-            out.push_str(self.text.get(plain..self.at).unwrap_or_default());
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(out);
+                    let text = Str::new(&out);
+                    self.text_read = out;
+                    return Ok(text);
                 }
                 Some(b'\\') => out.push(self.escape()?),
                 Some(_) => return Err(ParseErrorKind::ControlCharacter),
                 None => return Err(ParseErrorKind::UnexpectedEnd),
             }
+            let plain = self.at;
+            self.at += plain_length::<false>(self.text.as_bytes().get(plain..).unwrap_or_default());
+            out.push_str(self.text.get(plain..self.at).unwrap_or_default());
         }
     }
 
@@ -364,31 +390,50 @@ impl<'a> Reader<'a> {
     }
 }
 
-#[inline]
-fn short(text: Cow<'_, str>) -> Str {
-    match text {
-        Cow::Borrowed(text) => Str::new(text),
-        Cow::Owned(text) => Str::from(text),
-    }
-}
-
 /// How many bytes precede the first quote, backslash or control character; with `HTML` also the
 /// first that Go escapes for HTML, or that begins a character which it may.
 ///
-/// Most texts are short: the first bytes are looked at in words, and only what goes on in blocks.
+/// Most texts are short: the first bytes are looked at in words, and only what goes on by all that the processor has.
 pub(super) fn plain_length<const HTML: bool>(text: &[u8]) -> usize {
-    let near = text.get(..BLOCK).unwrap_or(text);
+    let near = text.get(..NEAR).unwrap_or(text);
     let length = plain_in_words::<HTML>(near);
     if length < near.len() || near.len() == text.len() {
         return length;
     }
-    let far = text.get(BLOCK..).unwrap_or_default();
-    let (blocks, _) = far.as_chunks::<BLOCK>();
-    // Without a branch inside of a block, so that the compiler looks at many bytes at a time.
+    let far = text.get(NEAR..).unwrap_or_default();
+    NEAR + if HTML { plain_in_blocks::<HTML>(far) } else { plain_in_windows(far) }
+}
+
+/// The bytes that are looked at in words.
+const NEAR: usize = 16;
+
+/// [`plain_length`] of a long text, a window at a time: whoever asks again behind each control character of a text
+/// without quotes does not search all of it each time.
+fn plain_in_windows(text: &[u8]) -> usize {
+    const WINDOW: usize = 1024;
+    let mut length = 0;
+    for window in text.chunks(WINDOW) {
+        let end = memchr2(b'"', b'\\', window).unwrap_or(window.len());
+        let plain = window.get(..end).unwrap_or(window);
+        // Without a branch inside, so that the compiler looks at many bytes at a time.
+        if plain.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
+            return length + plain.iter().position(|byte| *byte < 0x20).unwrap_or(end);
+        }
+        length += end;
+        if end < window.len() {
+            break;
+        }
+    }
+    length
+}
+
+/// [`plain_length`] of a long text, a block at a time.
+fn plain_in_blocks<const HTML: bool>(text: &[u8]) -> usize {
+    let (blocks, _) = text.as_chunks::<BLOCK>();
     let is_plain = |block: &&[u8; BLOCK]| {
         !block.iter().fold(false, |found, byte| found | is_special::<HTML>(*byte))
     };
-    let plain = BLOCK + blocks.iter().take_while(is_plain).count() * BLOCK;
+    let plain = blocks.iter().take_while(is_plain).count() * BLOCK;
     plain + plain_in_words::<HTML>(text.get(plain..).unwrap_or_default())
 }
 
@@ -459,7 +504,7 @@ mod tests {
             for before in
                 ["", "a", "abcdefg", "!!!!!!!!", "#####################", "\u{7f}é\u{80}ÿ[]"]
                     .into_iter()
-                    .flat_map(|text| [text.to_owned(), text.repeat(7), text.repeat(29)])
+                    .flat_map(|text| [1, 7, 29, 290].map(|times| text.repeat(times)))
             {
                 for after in ["", "b", "\u{1}\"\\", "cdefghijklmno"] {
                     let text = format!("{before}{special}{after}");
