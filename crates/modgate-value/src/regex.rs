@@ -11,6 +11,7 @@
 
 mod compile;
 mod search;
+mod shared;
 mod translate;
 mod unicode;
 
@@ -96,6 +97,21 @@ impl Allowance {
             Ok(_) if took > left => Err(too_large(pattern)),
             other => other,
         }
+    }
+
+    /// As [`Allowance::compile`]. Policies with equal patterns share one, and each pays for it.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Allowance::compile`].
+    pub fn share(&self, pattern: &str) -> Result<Arc<GoRegex>, Error> {
+        let Some(known) = shared::known(pattern) else {
+            return self.compile(pattern).map(shared::keep);
+        };
+        let left = self.0.load(Ordering::Relaxed);
+        let takes = known.memory().max(known.parsed);
+        self.0.store(left.saturating_sub(takes), Ordering::Relaxed);
+        if takes > left { Err(too_large(pattern)) } else { Ok(known) }
     }
 }
 

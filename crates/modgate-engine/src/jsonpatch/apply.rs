@@ -130,10 +130,19 @@ pub(crate) fn apply_in(
             }
         };
     };
-    // Most paths are short, and a list that grows is copied.
-    let mut all: Vec<&str> = Vec::with_capacity(8);
-    all.extend(segments);
-    let segments = all;
+    // Most paths are short, and need no list of their own.
+    let (mut few, mut many) = ([""; 8], Vec::new());
+    let count = operation.path.bytes().filter(|byte| *byte == b'/').count();
+    let segments: &[&str] = match few.get_mut(..count) {
+        Some(few) => {
+            few.iter_mut().zip(segments).for_each(|(place, segment)| *place = segment);
+            few
+        }
+        None => {
+            many.extend(segments);
+            &many
+        }
+    };
     let Some((last, parents)) = segments.split_last() else { return Ok(false) };
     let value = operation.value.clone().unwrap_or_default();
     // A scalar counts as a level. Opened parts of a document are walked by recursion.
@@ -141,7 +150,7 @@ pub(crate) fn apply_in(
     if segments.len() + below > MAX_DEPTH {
         return Err(ApplyError::Depth { op: at.name(), path: at.path.to_owned() });
     }
-    if changes_nothing(tree, operation.op, &segments, &value, turn) {
+    if changes_nothing(tree, operation.op, segments, &value, turn) {
         return Ok(false);
     }
     match operation.op {

@@ -3,7 +3,7 @@
 //! Validation and loading are one function, so that what the webhook accepts is exactly what loads
 //!
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use modgate_api::{
     meta::Operation,
@@ -41,7 +41,7 @@ pub(crate) struct CompiledModRule {
     pub(crate) tier: i16,
     pub(crate) operations: Operations,
     /// `targetNamespaceRegex`, if there is one and it is not empty.
-    pub(crate) target: Option<GoRegex>,
+    pub(crate) target: Option<Arc<GoRegex>>,
     /// Those that require a kind or a namespace come first, then those that require a text: when one
     /// of them is negative the rule does not match, whatever the others would cost. That is what
     /// lets the index leave rules out.
@@ -120,7 +120,7 @@ pub(crate) enum Quantifier {
 pub(crate) enum Test {
     Value(String),
     OneOf(BTreeSet<String>),
-    Regex(GoRegex),
+    Regex(Arc<GoRegex>),
     None,
 }
 
@@ -638,9 +638,9 @@ fn expression(field: &str, text: &str, (patterns, errors): Compiling<'_>) -> Opt
 /// What the patterns of a rule are paid from, and where its errors go.
 type Compiling<'c> = (&'c Allowance, &'c mut Vec<FieldError>);
 
-fn regex(field: &str, pattern: &str, (patterns, errors): Compiling<'_>) -> Option<GoRegex> {
+fn regex(field: &str, pattern: &str, (patterns, errors): Compiling<'_>) -> Option<Arc<GoRegex>> {
     patterns
-        .compile(pattern)
+        .share(pattern)
         .map_err(|error| errors.push(FieldError::invalid(field, pattern, error.to_string())))
         .ok()
 }

@@ -24,7 +24,7 @@ pub(crate) struct Store {
     /// Rules by the namespace they live in.
     own: HashMap<Str, Bucket>,
     /// Rules of the cluster-rules namespaces by their `targetNamespaceRegex`.
-    cluster: Vec<(Option<GoRegex>, Bucket)>,
+    cluster: Vec<(Option<Arc<GoRegex>>, Bucket)>,
     /// For namespaces asked about lately, which of `cluster` reach them.
     reaching: RwLock<HashMap<Str, Arc<[usize]>>>,
 }
@@ -231,7 +231,7 @@ impl Store {
             let entry = Entry { position, shared: shared.numbers(rule), rule: Arc::clone(rule) };
             store.own.entry(rule.id.namespace.clone()).or_default().insert(&entry);
             if in_cluster(rule) {
-                let pattern = rule.target.as_ref().map(GoRegex::as_str);
+                let pattern = rule.target.as_deref().map(GoRegex::as_str);
                 let at = *targets.entry(pattern).or_insert(store.cluster.len());
                 if at == store.cluster.len() {
                     store.cluster.push((rule.target.clone(), Bucket::default()));
@@ -291,7 +291,7 @@ impl Store {
         if let Some(remembered) = remembered {
             return remembered;
         }
-        let reaches = |target: &Option<GoRegex>| match target {
+        let reaches = |target: &Option<Arc<GoRegex>>| match target {
             None => namespace.is_empty(),
             Some(regex) => regex.is_match(namespace),
         };
