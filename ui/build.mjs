@@ -71,7 +71,8 @@ async function playground(module) {
   const address = `modgate.wasm?v=${createHash("sha256").update(engine).digest("hex").slice(0, 16)}`;
   const files = {
     "index.html": readFileSync(join(root, "src/playground/index.html")),
-    "main.js": await bundle("src/playground/main.ts", { define: { ENGINE: JSON.stringify(address) } }),
+    "start.js": await bundle("src/playground/start.ts", { define: { ENGINE: JSON.stringify(address) } }),
+    "main.js": await bundle("src/playground/main.ts"),
     "worker.js": await bundle("src/playground/worker.ts"),
     "style.css": await bundle("src/playground/style.css"),
     "modgate.wasm": engine,

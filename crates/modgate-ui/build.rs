@@ -5,7 +5,8 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-const FILES: [&str; 5] = ["index.html", "main.js", "modgate.wasm", "style.css", "worker.js"];
+const FILES: [&str; 6] =
+    ["index.html", "main.js", "modgate.wasm", "start.js", "style.css", "worker.js"];
 
 fn main() {
     // The folder, which is always there: a path that is missing would have the crate built each time.

@@ -112,12 +112,12 @@ async function caching() {
     ];
   };
   const tag = (await fetch(address)).headers.get("etag");
-  for (const path of ["", "main.js", "worker.js", "style.css"]) {
+  for (const path of ["", "start.js", "main.js", "worker.js", "style.css"]) {
     assert.deepEqual(await text(path, { "if-none-match": tag }), [304, "no-cache", 0], path);
     const [status, , length] = await text(path, { "if-none-match": '"older"' });
     assert.ok(status === 200 && length > 0, path);
   }
-  const script = await (await fetch(`${address}main.js`)).text();
+  const script = await (await fetch(`${address}start.js`)).text();
   const engine = /modgate\.wasm\?v=[0-9a-f]+/.exec(script)?.[0];
   assert.match((await text(engine, {}))[1], /immutable/);
   assert.equal((await text("modgate.wasm", {}))[1], "no-cache");

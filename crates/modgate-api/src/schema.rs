@@ -28,7 +28,7 @@ mod prune;
 mod structural;
 mod validate;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use modgate_value::{Number, Str, Value, regex};
 
@@ -99,11 +99,31 @@ enum Additional {
     Schema(Box<Schema>),
 }
 
-/// `pattern`, compiled.
+/// `pattern`, compiled; that of a schema of our own only when a value is held against it.
 #[derive(Debug, Clone)]
 struct Pattern {
     text: Str,
-    regex: Result<regex::GoRegex, regex::Error>,
+    regex: OnceLock<Result<regex::GoRegex, regex::Error>>,
+}
+
+impl Pattern {
+    /// Without an allowance, the pattern is one of our own.
+    fn new(text: Str, patterns: Option<&regex::Allowance>) -> Self {
+        let regex = OnceLock::new();
+        if let Some(patterns) = patterns {
+            regex.get_or_init(|| patterns.compile(&text));
+        }
+        Self { text, regex }
+    }
+
+    fn regex(&self) -> &Result<regex::GoRegex, regex::Error> {
+        self.regex.get_or_init(|| regex::GoRegex::new(&self.text))
+    }
+
+    /// Why it is no pattern. Those of our own are.
+    fn error(&self) -> Option<&regex::Error> {
+        self.regex.get()?.as_ref().err()
+    }
 }
 
 impl PartialEq for Pattern {

@@ -38,6 +38,7 @@ pub fn asset(path: &str) -> Option<Asset> {
     Some(match path {
         "/" | "/index.html" => file!("index.html", "text/html; charset=utf-8"),
         "/main.js" => file!("main.js", "text/javascript; charset=utf-8"),
+        "/start.js" => file!("start.js", "text/javascript; charset=utf-8"),
         "/worker.js" => file!("worker.js", "text/javascript; charset=utf-8"),
         "/style.css" => file!("style.css", "text/css; charset=utf-8"),
         "/modgate.wasm" => file!("modgate.wasm", "application/wasm"),

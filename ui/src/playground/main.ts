@@ -1,5 +1,3 @@
-// First, so that the engine is loaded while the rest of this script is still read.
-import "./start.ts";
 import { copyButton, fill, h, themeButton } from "../common/dom.ts";
 import { Editor } from "./editor.ts";
 import { Engine, type Result } from "./engine.ts";
@@ -8,7 +6,6 @@ import { lines, summary } from "./reach.ts";
 import { type Answer, type Mark, type Reach, request } from "./request.ts";
 import { Results } from "./result.ts";
 import { commandLine, type Saved, script, suite } from "./save.ts";
-import { first } from "./start.ts";
 import { EMPTY, FILES, fromFragment, OPERATIONS, type State, type TextName, toFragment } from "./state.ts";
 
 /** How long the page waits after a key, in milliseconds. */
@@ -406,6 +403,8 @@ function takesFiles(editor: Editor, changed: () => void, say: (text: string) => 
   );
 }
 
+/** The worker that `start.ts` has started. */
+const { engine: first } = globalThis as unknown as { engine: Worker };
 const engine = new Engine(first, (why) => playground.broken(why));
 const playground = new Playground(engine);
 void playground.start();

@@ -2,9 +2,9 @@
 declare const ENGINE: string;
 
 /**
- * The first worker: it loads the engine and evaluates what the address of the page names while this thread still reads
- * its own script and builds the page. Hence this module comes before all others.
+ * The first worker: it loads the engine and evaluates what the address of the page names while the other scripts are
+ * still on their way and the page is built. Hence this is a script of its own, the first of the page.
  */
-export const first = new Worker("worker.js", {
+(globalThis as { engine?: Worker }).engine = new Worker("worker.js", {
   name: JSON.stringify({ address: ENGINE, fragment: location.hash.slice(1) }),
 });

@@ -14,7 +14,17 @@ impl Schema {
     ///
     /// When a keyword has the wrong type, or the schema nests deeper than [`MAX_SCHEMA_DEPTH`].
     pub fn from_value(value: &Value, path: &str) -> Result<Self, DecodeError> {
-        schema(value, &Path::Root(path), (0, &Allowance::default()))
+        schema(value, &Path::Root(path), (0, Some(&Allowance::default())))
+    }
+
+    /// As [`from_value`](Self::from_value), of a schema that is part of this program: its patterns are compiled when
+    /// they are needed.
+    ///
+    /// # Errors
+    ///
+    /// As of [`from_value`](Self::from_value).
+    pub fn of_our_own(value: &Value) -> Result<Self, DecodeError> {
+        schema(value, &Path::Root(""), (0, None))
     }
 }
 
@@ -26,7 +36,7 @@ fn error(path: &Path<'_>, message: impl Into<String>) -> DecodeError {
 fn schema(
     value: &Value,
     path: &Path<'_>,
-    (depth, patterns): (usize, &Allowance),
+    (depth, patterns): (usize, Option<&Allowance>),
 ) -> Result<Schema, DecodeError> {
     if depth >= MAX_SCHEMA_DEPTH {
         let message = format!("the schema nests deeper than {MAX_SCHEMA_DEPTH} levels");
@@ -54,8 +64,7 @@ fn schema(
         multiple_of: reader.number("multipleOf")?,
         max_length: reader.count("maxLength")?,
         min_length: reader.count("minLength")?,
-        pattern: (!pattern.is_empty())
-            .then(|| Pattern { regex: patterns.compile(&pattern), text: pattern }),
+        pattern: (!pattern.is_empty()).then(|| Pattern::new(pattern, patterns)),
         max_items: reader.count("maxItems")?,
         min_items: reader.count("minItems")?,
         unique_items: reader.flag("uniqueItems")?.unwrap_or_default(),
@@ -104,7 +113,7 @@ struct Reader<'a> {
     object: &'a Object,
     path: &'a Path<'a>,
     depth: usize,
-    patterns: &'a Allowance,
+    patterns: Option<&'a Allowance>,
 }
 
 impl<'a> Reader<'a> {

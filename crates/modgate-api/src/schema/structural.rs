@@ -185,7 +185,7 @@ fn junctors(
         nested(not, false, &path.child("not"), errors);
     }
     if let Some(pattern) = &schema.pattern
-        && let Err(error) = &pattern.regex
+        && let Some(error) = pattern.error()
     {
         let detail = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(FieldError::invalid(&path.child("pattern"), &pattern.text, &detail));

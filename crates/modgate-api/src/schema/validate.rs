@@ -343,7 +343,7 @@ impl Validator<'_> {
             return self.invalid(path, &gofmt::quote(text), &message, errors);
         }
         if let Some(pattern) = &schema.pattern {
-            let message = match &pattern.regex {
+            let message = match pattern.regex() {
                 Ok(regex) if regex.is_match(text) => return Ok(()),
                 Ok(_) => format!("should match '{}'", pattern.text),
                 Err(error) => {
