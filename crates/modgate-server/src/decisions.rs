@@ -272,7 +272,8 @@ impl Kept {
     }
 
     fn of_namespace(&mut self, name: &Str) -> &mut OfNamespace {
-        let is_full = self.namespaces.len() >= MAX_NAMESPACES && !self.namespaces.contains_key(name);
+        let is_full =
+            self.namespaces.len() >= MAX_NAMESPACES && !self.namespaces.contains_key(name);
         let name = if is_full { OTHERS.into() } else { name.clone() };
         self.namespaces.entry(name).or_default()
     }

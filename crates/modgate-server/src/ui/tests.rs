@@ -577,7 +577,8 @@ async fn many_denials_hide_no_other() {
 async fn what_is_kept_is_bounded() {
     let served = Served::files(POLICIES);
     // Each takes 800 KB as an object in memory: eight fill the ring.
-    let large = pod("large", "x").replace("\"Pod\",", &format!("\"Pod\", \"x\": \"{}\",", "x".repeat(200_000)));
+    let large = pod("large", "x")
+        .replace("\"Pod\",", &format!("\"Pod\", \"x\": \"{}\",", "x".repeat(200_000)));
     for _ in 0..20 {
         served.admit(&large).await;
     }
@@ -615,7 +616,8 @@ async fn what_is_kept_is_bounded() {
     let before = first[1];
     let next = format!("/api/v1/decisions?outcome=denied&limit=1&before={before}");
     assert_eq!(ids(&served.json(&next).await), first[2..]);
-    let by_policy = "/api/v1/decisions?policy=NoBad/everywhere&name=p&kind=Pod&namespace=invented-700";
+    let by_policy =
+        "/api/v1/decisions?policy=NoBad/everywhere&name=p&kind=Pod&namespace=invented-700";
     assert_eq!(ids(&served.json(by_policy).await).len(), 1);
     let none = served.json("/api/v1/decisions?policy=NoBad/other").await;
     assert_eq!(items(&none, "items").len(), 0);

@@ -299,7 +299,8 @@ fn most_values(text: &[u8]) -> usize {
     };
     let (blocks, rest) = text.as_chunks::<32>();
     let sum = |block: &[u8; 32]| usize::from(block.iter().map(weight).sum::<u8>());
-    blocks.iter().map(sum).sum::<usize>() + rest.iter().map(|byte| usize::from(weight(byte))).sum::<usize>()
+    blocks.iter().map(sum).sum::<usize>()
+        + rest.iter().map(|byte| usize::from(weight(byte))).sum::<usize>()
 }
 
 /// Reads the rest of a body and drops it.
