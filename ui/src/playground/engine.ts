@@ -14,6 +14,8 @@ export interface Result {
   failure?: string;
   /** Processing time in the worker. */
   milliseconds: number;
+  /** Whether the browser compiled most of the engine in that time. */
+  isFirst?: boolean;
 }
 
 interface Task {
@@ -101,6 +103,7 @@ export class Engine {
     text?: string;
     failed?: string;
     milliseconds: number;
+    isFirst?: boolean;
   }): void {
     if (data.broken !== undefined) {
       this.broken(`The engine cannot be loaded: ${data.broken}`);
@@ -124,10 +127,12 @@ export class Engine {
     clearTimeout(task.timer);
     this.current = undefined;
     const answer = JSON.parse(data.text) as Answer;
-    const { text, milliseconds } = data;
+    const { text, milliseconds, isFirst } = data;
     performance.mark(task.mark ?? "evaluated", { detail: milliseconds });
     this.isWarm = true;
-    task.done(answer.error ? { failure: answer.error, milliseconds } : { answer, text, milliseconds });
+    task.done(
+      answer.error ? { failure: answer.error, milliseconds } : { answer, text, milliseconds, isFirst },
+    );
     this.next();
   }
 

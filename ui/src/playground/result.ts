@@ -127,13 +127,12 @@ export class Results {
     const decisions = this.decisions(answer);
     const decision = decisions[this.selected];
     if (decision) {
-      const took = result.milliseconds < 10 ? result.milliseconds.toFixed(1) : result.milliseconds.toFixed(0);
+      const time = result.milliseconds < 10 ? result.milliseconds.toFixed(1) : result.milliseconds.toFixed(0);
+      const took = `${time} ms${result.isFirst ? " (the browser compiled the engine)" : ""}`;
       this.say(
         decision.allowed ? "good" : "bad",
         verdict(decision),
-        answer.policies === undefined
-          ? `${took} ms`
-          : `${counted(answer.policies, "policy", "policies")}, ${took} ms`,
+        answer.policies === undefined ? took : `${counted(answer.policies, "policy", "policies")}, ${took}`,
       );
     } else {
       this.say("bad", "not evaluated");

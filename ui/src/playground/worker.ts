@@ -51,7 +51,7 @@ scope.addEventListener("message", (event: MessageEvent) => {
     const known = ahead;
     ahead = undefined;
     if (known?.question === question(request)) {
-      scope.postMessage({ id, text: known.text, milliseconds: known.milliseconds });
+      scope.postMessage({ id, text: known.text, milliseconds: known.milliseconds, isFirst: true });
       return;
     }
     const start = performance.now();
