@@ -90,7 +90,7 @@ pub use lexer::is_reserved;
 pub use library::{Access, Action, Asked, Authorization, Authorizer};
 
 pub use library::{Cidr, Ip, NamedFormat, Opaque, Quantity, Semver, Url};
-pub use memo::{Key, MAX_SHARED_VARIABLES, Memo, VariableKeys};
+pub use memo::{Key, MAX_SHARED_VARIABLES, Memo, VariableKey, VariableKeys};
 pub use names::{free_names, with_input};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};
 pub use probe::Place;

@@ -5,6 +5,11 @@
 //! one object. Who shares a memo gives such expressions the same [`Key`], and the first evaluation
 //! leaves its outcome for the others.
 //!
+//! What the variables of a policy come to is no part of a key. An outcome says which variables were read, one
+//! after the other, and what they came to. Another evaluation reads them in that order, too, as long as they
+//! come to the same. If all of them do, it has the same outcome. So constraints whose parameters differ share
+//! everything behind the first variable that comes to the same for both.
+//!
 //! # Budgets
 //!
 //! Each evaluation pays for an outcome as if it had computed it: the cost, the steps and the bytes
@@ -21,12 +26,18 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
 };
 
-use modgate_value::Budget;
+use modgate_value::{Budget, Object, Spelling, Value as Json};
 
-use crate::{error::EvalError, value::Val};
+use crate::{error::EvalError, program::Arena, value::Val};
 
 /// Most outcomes that a memo keeps; later ones are not shared.
 const MAX_OUTCOMES: usize = 4096;
+
+/// Most outcomes of one key that are kept.
+const MAX_OTHERS: usize = 8;
+
+/// How many parts of a variable's values are compared, before they count as different.
+pub(crate) const MAX_COMPARED: u32 = 256;
 
 /// Equal for expressions that have the same outcome in all evaluations that share a memo; a digest,
 /// so that no two others are equal.
@@ -59,51 +70,139 @@ pub struct VariableKeys {
     /// Of their names.
     names: Box<[Key]>,
     values: Box<[Key]>,
+    /// The variables that keys say enough about, by their places.
+    told: u64,
 }
 
 /// Variables beyond this number are not shared, nor is anything else of their policy.
 pub const MAX_SHARED_VARIABLES: usize = 64;
 
+/// A variable, for [`VariableKeys::new`].
+#[derive(Debug, Clone, Copy)]
+pub struct VariableKey {
+    /// A digest of its name.
+    pub name: Key,
+    /// The key of its expression.
+    pub value: Key,
+    /// Whether the keys of all expressions that read it say what they read of it, so that nothing else of it
+    /// counts.
+    pub told: bool,
+}
+
 impl VariableKeys {
-    /// A name's digest and the key of the value, for each variable; `None` for too many.
-    pub fn new(keys: impl IntoIterator<Item = (Key, Key)>) -> Option<Self> {
-        let (names, values): (Vec<Key>, Vec<Key>) = keys.into_iter().unzip();
-        let few = names.len() <= MAX_SHARED_VARIABLES;
-        few.then(|| Self { names: names.into(), values: values.into() })
+    /// The keys of these variables; `None` for too many.
+    pub fn new(keys: impl IntoIterator<Item = VariableKey>) -> Option<Self> {
+        let mut all = Self::default();
+        let (mut names, mut values) = (Vec::new(), Vec::new());
+        for VariableKey { name, value, told } in keys {
+            if names.len() >= MAX_SHARED_VARIABLES {
+                return None;
+            }
+            all.told |= u64::from(told) << names.len();
+            names.push(name);
+            values.push(value);
+        }
+        Some(Self { names: names.into(), values: values.into(), ..all })
+    }
+
+    /// The digest of a variable's name.
+    pub(crate) fn name(&self, index: usize) -> Key {
+        self.names.get(index).copied().unwrap_or(Key::NONE)
+    }
+
+    /// Whether what a variable comes to does not count beside the keys.
+    pub(crate) fn is_told(&self, index: usize) -> bool {
+        index < MAX_SHARED_VARIABLES && self.told >> index & 1 == 1
     }
 
     pub(crate) fn of_value(&self, index: usize) -> Key {
         self.values.get(index).copied().unwrap_or(Key::NONE)
     }
 
-    pub(crate) fn named(&self, name: Key) -> Option<usize> {
-        self.names.iter().position(|known| *known == name)
-    }
-
-    /// The names in a set of variables.
-    pub(crate) fn names(&self, mut set: u64) -> impl Iterator<Item = Key> {
-        std::iter::from_fn(move || {
-            let index = usize::try_from(set.trailing_zeros()).ok()?;
-            // Without its lowest member.
-            set &= set.checked_sub(1)?;
-            Some(self.names.get(index).copied().unwrap_or_default())
-        })
+    /// The variable of that name, which is looked for at `near` first.
+    #[inline]
+    pub(crate) fn named(&self, name: Key, near: usize) -> Option<usize> {
+        match self.names.get(near) {
+            Some(known) if *known == name => Some(near),
+            _ => self.names.iter().position(|known| *known == name),
+        }
     }
 }
 
 /// Outcomes by key, for one request.
 #[derive(Debug, Default)]
 pub struct Memo<'a> {
-    outcomes: RefCell<HashMap<Key, Shared<'a>, BuildHasherDefault<Digests>>>,
+    outcomes: RefCell<HashMap<Key, &'a Shared<'a>, BuildHasherDefault<Digests>>>,
 }
 
 /// An outcome, and what it took.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Shared<'a> {
-    pub(crate) result: Result<Val<'a>, EvalError>,
+    pub(crate) result: Kept<'a>,
     pub(crate) spent: Spent,
-    /// The names of the variables that were read.
-    pub(crate) read: &'a [Key],
+    /// The variables that were read, in their order.
+    pub(crate) read: &'a [Read<'a>],
+    /// The outcome of an evaluation before this one, for which variables came to something else.
+    pub(crate) other: Option<&'a Shared<'a>>,
+    /// How many of these there are.
+    others: usize,
+}
+
+/// A variable that was read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Read<'a> {
+    /// The digest of its name.
+    pub(crate) name: Key,
+    /// Its place in the policy that read it, which is its place in most others.
+    pub(crate) place: usize,
+    /// What it has to come to; `None` for anything.
+    pub(crate) value: Option<Kept<'a>>,
+}
+
+/// A result, in an arena.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kept<'a> {
+    Value(Val<'a>),
+    Failed(&'a str),
+    NoOverload,
+    Cost,
+    OutOfBudget,
+}
+
+impl<'a> Kept<'a> {
+    /// `None` for an evaluation that has spent its budget, which says nothing about others.
+    pub(crate) fn new(result: &Result<Val<'a>, EvalError>, arena: &'a Arena) -> Option<Self> {
+        Some(match result {
+            Ok(value) => Self::Value(*value),
+            Err(EvalError::Failed(message)) => Self::Failed(arena.0.alloc_str(message)),
+            Err(EvalError::NoOverload) => Self::NoOverload,
+            Err(EvalError::Cost) => Self::Cost,
+            Err(EvalError::OutOfBudget) => Self::OutOfBudget,
+            Err(EvalError::Exhausted(_)) => return None,
+        })
+    }
+
+    pub(crate) fn result(self) -> Result<Val<'a>, EvalError> {
+        match self {
+            Self::Value(value) => Ok(value),
+            Self::Failed(message) => Err(EvalError::Failed(message.to_owned())),
+            Self::NoOverload => Err(EvalError::NoOverload),
+            Self::Cost => Err(EvalError::Cost),
+            Self::OutOfBudget => Err(EvalError::OutOfBudget),
+        }
+    }
+
+    /// Whether this is the same result; `left` is that of [`is_same`].
+    pub(crate) fn is(self, other: &Result<Val<'_>, EvalError>, left: &mut u32) -> bool {
+        match (self, other) {
+            (Self::Value(a), Ok(b)) => is_same(a, *b, left),
+            (Self::Failed(a), Err(EvalError::Failed(b))) => is_short(a.len(), left) && a == b,
+            (Self::NoOverload, Err(EvalError::NoOverload))
+            | (Self::Cost, Err(EvalError::Cost))
+            | (Self::OutOfBudget, Err(EvalError::OutOfBudget)) => true,
+            _ => false,
+        }
+    }
 }
 
 /// The cost of an expression itself, without the variables that it read.
@@ -127,15 +226,99 @@ impl<'a> Memo<'a> {
         Self::default()
     }
 
-    pub(crate) fn get(&self, key: Key) -> Option<Shared<'a>> {
-        self.outcomes.borrow().get(&key).cloned()
+    /// The latest outcome with this key.
+    pub(crate) fn get(&self, key: Key) -> Option<&'a Shared<'a>> {
+        self.outcomes.borrow().get(&key).copied()
     }
 
-    pub(crate) fn put(&self, key: Key, shared: Shared<'a>) {
+    /// Keeps an outcome beside the others that have this key.
+    pub(crate) fn put(
+        &self,
+        key: Key,
+        result: Kept<'a>,
+        spent: Spent,
+        read: &'a [Read<'a>],
+        arena: &'a Arena,
+    ) {
         let mut outcomes = self.outcomes.borrow_mut();
-        if outcomes.len() < MAX_OUTCOMES {
-            outcomes.insert(key, shared);
+        let other = outcomes.get(&key).copied();
+        let others = other.map_or(0, |other| other.others + 1);
+        if others < MAX_OTHERS && (others > 0 || outcomes.len() < MAX_OUTCOMES) {
+            outcomes.insert(key, arena.0.alloc(Shared { result, spent, read, other, others }));
         }
+    }
+}
+
+/// Whether two values are made of the same parts in the same way, so that whatever is done with them comes to
+/// the same and costs the same. `left` bounds the number of parts that are looked at.
+pub(crate) fn is_same(a: Val<'_>, b: Val<'_>, left: &mut u32) -> bool {
+    let Some(less) = left.checked_sub(1) else { return false };
+    *left = less;
+    match (a, b) {
+        (Val::Null, Val::Null) | (Val::Variables, Val::Variables) => true,
+        (Val::Bool(a), Val::Bool(b)) => a == b,
+        (Val::Int(a), Val::Int(b)) | (Val::Duration(a), Val::Duration(b)) => a == b,
+        (Val::Uint(a), Val::Uint(b)) => a == b,
+        (Val::Double(a), Val::Double(b)) => a.to_bits() == b.to_bits(),
+        (Val::String(a), Val::String(b)) => is_short(a.len(), left) && a == b,
+        (Val::Bytes(a), Val::Bytes(b)) => is_short(a.len(), left) && a == b,
+        (Val::Type(a), Val::Type(b)) => a == b,
+        (Val::JsonList(a), Val::JsonList(b)) => is_same_list(a, b, left),
+        (Val::JsonMap(a), Val::JsonMap(b)) => is_same_object(a, b, left),
+        (Val::List(a), Val::List(b)) => {
+            std::ptr::eq(a, b)
+                || a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(*a, *b, left))
+        }
+        (Val::Map(a), Val::Map(b)) => {
+            let mut pairs = a.iter().zip(b);
+            std::ptr::eq(a, b)
+                || a.len() == b.len()
+                    && pairs.all(|(a, b)| is_same(a.0, b.0, left) && is_same(a.1, b.1, left))
+        }
+        (Val::OwnedList(a), Val::OwnedList(b)) => std::ptr::eq(a, b),
+        (Val::OwnedMap(a), Val::OwnedMap(b)) => std::ptr::eq(a, b),
+        (Val::Optional(a), Val::Optional(b)) => match (a, b) {
+            (Some(a), Some(b)) => is_same(*a, *b, left),
+            (a, b) => a.is_none() && b.is_none(),
+        },
+        _ => false,
+    }
+}
+
+/// Pays for a look at a text.
+fn is_short(length: usize, left: &mut u32) -> bool {
+    let cost = u32::try_from(length / 64).unwrap_or(u32::MAX);
+    let enough = left.checked_sub(cost);
+    *left = enough.unwrap_or(0);
+    enough.is_some()
+}
+
+fn is_same_list(a: &[Json], b: &[Json], left: &mut u32) -> bool {
+    std::ptr::eq(a, b)
+        || a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_json(a, b, left))
+}
+
+fn is_same_object(a: &Object, b: &Object, left: &mut u32) -> bool {
+    let mut pairs = a.iter().zip(b.iter());
+    std::ptr::eq(a, b)
+        || a.len() == b.len() && pairs.all(|(a, b)| a.0 == b.0 && is_same_json(&a.1, &b.1, left))
+}
+
+fn is_same_json(a: &Json, b: &Json, left: &mut u32) -> bool {
+    let Some(less) = left.checked_sub(1) else { return false };
+    *left = less;
+    match (a, b) {
+        (Json::Null, Json::Null) => true,
+        (Json::Bool(a), Json::Bool(b)) => a == b,
+        (Json::String(a), Json::String(b)) => is_short(a.len(), left) && a == b,
+        (Json::Number(a), Json::Number(b)) => match (a.spelling(), b.spelling()) {
+            (Spelling::Int(a), Spelling::Int(b)) => a == b,
+            (Spelling::Float(a), Spelling::Float(b)) => a.to_bits() == b.to_bits(),
+            _ => false,
+        },
+        (Json::Array(a), Json::Array(b)) => is_same_list(a, b, left),
+        (Json::Object(a), Json::Object(b)) => is_same_object(a, b, left),
+        _ => false,
     }
 }
 

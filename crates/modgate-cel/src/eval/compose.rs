@@ -2,7 +2,7 @@
 //! them at most once.
 
 use std::{
-    cell::{Cell, OnceCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::BTreeMap,
     sync::Arc,
 };
@@ -14,7 +14,7 @@ use crate::{
     check::Env,
     code::Hint,
     error::EvalError,
-    memo::{Key, Memo, Shared, Spent, VariableKeys},
+    memo::{self, Kept, Key, MAX_COMPARED, Memo, Shared, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
     reads::Read,
     types::{ObjectType, Type},
@@ -151,9 +151,14 @@ pub struct Evaluation<'a> {
     sharing: Option<(&'a Memo<'a>, &'a VariableKeys)>,
     /// The variables that what is running has read, by their places; only while sharing.
     read: Cell<u64>,
+    /// The same in their order, after those that what is around it has read.
+    order: RefCell<Vec<usize>>,
     /// The part of the budget that the variables it read took.
     elsewhere: Cell<Spent>,
 }
+
+/// Room for what the expressions of a usual policy read.
+const ROOM: usize = 32;
 
 /// How deeply variables may read one another, in levels of their expressions.
 const MAX_VARIABLE_DEPTH: u32 = 500;
@@ -179,6 +184,7 @@ impl<'a> Evaluation<'a> {
             depth: Cell::new(0),
             sharing: None,
             read: Cell::new(0),
+            order: RefCell::default(),
             elsewhere: Cell::new(Spent::default()),
         }
     }
@@ -237,21 +243,34 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The variable number `index`, computed when it is first read.
+    #[inline]
     pub(crate) fn variable(&self, index: usize) -> Outcome<'a> {
-        let (Some(variable), Some(value)) = (self.variables.all.get(index), self.values.get(index))
-        else {
-            return Err(EvalError::Failed(format!("no such attribute(s): variables.{index}")));
-        };
+        match self.outcome(index)? {
+            Ok(value) => Ok(*value),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// What [`variable`](Self::variable) gives, where it is kept.
+    fn outcome(&self, index: usize) -> Result<&Outcome<'a>, EvalError> {
+        let Some(value) = self.values.get(index) else { return Err(no_such_variable(index)) };
         if self.sharing.is_some() {
-            self.read.set(self.read.get() | 1 << (index % 64));
+            self.note(index);
         }
-        match value.get() {
-            Some(Ok(value)) => return Ok(*value),
-            Some(Err(error)) => return Err(error.clone()),
-            None => {}
+        if let Some(known) = value.get() {
+            return Ok(known);
         }
+        let outcome = self.first_outcome(index);
+        Ok(value.get_or_init(|| outcome))
+    }
+
+    #[inline(never)]
+    fn first_outcome(&self, index: usize) -> Outcome<'a> {
+        let Some(variable) = self.variables.all.get(index) else {
+            return Err(no_such_variable(index));
+        };
         let name = &variable.name;
-        let outcome = match &variable.program {
+        match &variable.program {
             Err(error) => {
                 let message = format!("composited variable \"{name}\" fails to compile: {error}");
                 Err(EvalError::Failed(message))
@@ -268,8 +287,7 @@ impl<'a> Evaluation<'a> {
                     )),
                 })
             }
-        };
-        value.get_or_init(|| outcome).clone()
+        }
     }
 
     /// Variables may not build deeper values than documents have, or one could deepen another's
@@ -297,17 +315,31 @@ impl<'a> Evaluation<'a> {
         }
     }
 
+    /// Notes that what is running reads a variable.
+    fn note(&self, index: usize) {
+        let known = self.read.get();
+        let read = known | 1 << (index % 64);
+        if read != known {
+            self.read.set(read);
+            let mut order = self.order.borrow_mut();
+            if order.capacity() == 0 {
+                order.reserve(ROOM);
+            }
+            order.push(index);
+        }
+    }
+
     /// The outcome that the memo has under this key, or that of `compute`, and what it costs without
     /// the variables that it read.
     fn shared(&self, key: Key, compute: impl FnOnce() -> (Outcome<'a>, u64)) -> (Outcome<'a>, u64) {
         let Some((memo, keys)) = self.sharing else { return compute() };
         let outside = (self.read.replace(0), self.elsewhere.replace(Spent::default()));
+        let start = self.order.borrow().len();
         let before = Spent::so_far(self.budget);
         let known = if key.is_none() { None } else { self.known(memo, keys, key) };
         let (result, cost) = known.unwrap_or_else(|| {
             let (result, cost) = compute();
-            let exhausted = matches!(result, Err(EvalError::Exhausted(_)));
-            if !key.is_none() && !exhausted {
+            if let Some(kept) = Kept::new(&result, self.arena).filter(|_| !key.is_none()) {
                 let elsewhere = self.elsewhere.get();
                 let now = Spent::so_far(self.budget);
                 let spent = Spent {
@@ -315,15 +347,11 @@ impl<'a> Evaluation<'a> {
                     steps: now.steps.saturating_sub(before.steps + elsewhere.steps),
                     bytes: now.bytes.saturating_sub(before.bytes + elsewhere.bytes),
                 };
-                let set = self.read.get();
-                let mut names = keys.names(set);
-                let count = usize::try_from(set.count_ones()).unwrap_or(0);
-                let next = |_| names.next().unwrap_or_default();
-                let read = &*self.arena.0.alloc_slice_fill_with(count, next);
-                memo.put(key, Shared { result: result.clone(), spent, read });
+                memo.put(key, kept, spent, self.read_since(start, keys), self.arena);
             }
             (result, cost)
         });
+        self.order.borrow_mut().truncate(start);
         let now = Spent::so_far(self.budget);
         let (read, elsewhere) = outside;
         self.read.set(read);
@@ -335,25 +363,61 @@ impl<'a> Evaluation<'a> {
         (result, cost)
     }
 
+    /// The variables that were read since then, and what they came to.
+    fn read_since(&self, start: usize, keys: &VariableKeys) -> &'a [memo::Read<'a>] {
+        let order = self.order.borrow();
+        let order = order.get(start..).unwrap_or_default();
+        let read = |at: usize| {
+            let place = order.get(at).copied().unwrap_or(usize::MAX);
+            let value = self.values.get(place).and_then(OnceCell::get);
+            let value = value.filter(|_| !keys.is_told(place));
+            let value = value.and_then(|value| Kept::new(value, self.arena));
+            memo::Read { name: keys.name(place), place, value }
+        };
+        self.arena.0.alloc_slice_fill_with(order.len(), read)
+    }
+
     /// An outcome of the memo, paid for as if it had been computed here; `None` where there is none
     /// or too little is left to pay for it.
     fn known(&self, memo: &Memo<'a>, keys: &VariableKeys, key: Key) -> Option<(Outcome<'a>, u64)> {
-        let Shared { result, spent, read } = memo.get(key)?;
-        if spent.steps > self.budget.steps_left() || spent.bytes > self.budget.bytes_left() {
-            return None;
-        }
-        let bytes = usize::try_from(spent.bytes).unwrap_or(usize::MAX);
-        let paid = self.budget.spend(spent.steps).and_then(|()| self.budget.allocate(bytes));
-        if let Err(exhausted) = paid {
-            return Some((Err(exhausted.into()), spent.cost));
-        }
-        // Its key says which variables it may read, so they all are here.
-        for index in read.iter().filter_map(|name| keys.named(*name)) {
-            if let Err(error @ EvalError::Exhausted(_)) = self.variable(index) {
-                return Some((Err(error), spent.cost));
+        let mut next = memo.get(key);
+        while let Some(shared) = next {
+            match self.reads_same(shared, keys) {
+                Ok(false) => next = shared.other,
+                Ok(true) => return self.paid(shared),
+                Err(error) => return Some((Err(error), shared.spent.cost)),
             }
         }
-        Some((result, spent.cost))
+        None
+    }
+
+    /// Whether the variables that an outcome depends on come to the same here.
+    fn reads_same(&self, shared: &Shared<'a>, keys: &VariableKeys) -> Result<bool, EvalError> {
+        let mut left = MAX_COMPARED;
+        for read in shared.read {
+            let Some(index) = keys.named(read.name, read.place) else { return Ok(false) };
+            let here = self.outcome(index)?;
+            if let Err(error @ EvalError::Exhausted(_)) = here {
+                return Err(error.clone());
+            }
+            if !read.value.is_none_or(|there| there.is(here, &mut left)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// An outcome, paid for without the variables that it reads; `None` where too little is left.
+    fn paid(&self, shared: &Shared<'a>) -> Option<(Outcome<'a>, u64)> {
+        let Spent { cost, steps, bytes } = shared.spent;
+        if steps > self.budget.steps_left() || bytes > self.budget.bytes_left() {
+            return None;
+        }
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        match self.budget.spend(steps).and_then(|()| self.budget.allocate(bytes)) {
+            Ok(()) => Some((shared.result.result(), cost)),
+            Err(exhausted) => Some((Err(exhausted.into()), cost)),
+        }
     }
 
     fn compute(&self, program: &'a Program) -> (Outcome<'a>, u64) {
@@ -370,6 +434,10 @@ impl<'a> Evaluation<'a> {
         self.depth.set(before);
         (result.and_then(|value| self.nests(value, MAX_DEPTH).map(|()| value)), cost)
     }
+}
+
+fn no_such_variable(index: usize) -> EvalError {
+    EvalError::Failed(format!("no such attribute(s): variables.{index}"))
 }
 
 impl Program {

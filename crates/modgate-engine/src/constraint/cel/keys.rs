@@ -1,13 +1,13 @@
 //! Which expressions of constraints have the same outcome for one object.
 //!
-//! The key of an expression is a digest of its text and of everything that it reads: inputs are the
-//! same for all constraints, variables have keys themselves, and a parameter is known when the
+//! The key of an expression is a digest of its text, of the texts of the variables that it reads, and of the
+//! parameters that it reads itself: inputs are the same for all constraints, and a parameter is known when the
 //! constraint is. So expressions of different templates share an outcome, and those of constraints
-//! that differ only in parameters the expression does not read.
+//! that differ only in parameters the expression does not read. What variables come to shows when they are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modgate_cel::{Key, Program, Read, VariableKeys};
+use modgate_cel::{Key, Program, Read, VariableKey, VariableKeys};
 use modgate_value::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -53,19 +53,24 @@ impl CelDriver {
                 return None;
             }
         }
-        let mut known = Known { parameters: Parameters::of(constraint), keys: BTreeMap::new() };
+        let mut known = Known { parameters: Parameters::of(constraint), texts: BTreeMap::new() };
         let mut variables = Vec::new();
         for (name, program) in self.variables.iter() {
-            let key = match (name, program, texts.get(name)) {
-                (PARAMS, ..) => known.parameters.key(),
-                (_, Some(program), Some(text)) => known.key(text, program),
-                _ => Key::NONE,
+            let told = name == PARAMS;
+            let (value, of_text) = match (program, texts.get(name)) {
+                _ if told => (known.parameters.key(), Digest::of("params").key()),
+                (Some(program), Some(text)) => {
+                    (known.key(text, program, true), known.key(text, program, false))
+                }
+                _ => (Key::NONE, Key::NONE),
             };
-            known.keys.insert(name, key);
-            variables.push((Digest::of("name").text(name).key(), key));
+            known.texts.insert(name, of_text);
+            let name = Digest::of("name").text(name).key();
+            variables.push(VariableKey { name, value, told });
         }
         let key = |expression: &Expression| {
-            expression.program().map_or(Key::NONE, |program| known.key(&expression.text, program))
+            let program = expression.program();
+            program.map_or(Key::NONE, |program| known.key(&expression.text, program, true))
         };
         let validations = self.validations.iter().map(|validation| {
             let message = validation.message_expression.as_ref();
@@ -82,12 +87,13 @@ impl CelDriver {
 /// The context in which the keys of an expression are made.
 struct Known<'a> {
     parameters: Parameters<'a>,
-    /// Of the variables so far.
-    keys: BTreeMap<&'a str, Key>,
+    /// Digests of the texts of the variables so far, with those of the variables that they read.
+    texts: BTreeMap<&'a str, Key>,
 }
 
 impl Known<'_> {
-    fn key(&self, text: &str, program: &Program) -> Key {
+    /// The key of an expression; without `values` a digest of texts alone.
+    fn key(&self, text: &str, program: &Program, values: bool) -> Key {
         let mut reads = BTreeSet::new();
         program.reads(&mut |read| {
             reads.insert(read);
@@ -96,10 +102,14 @@ impl Known<'_> {
         for read in reads {
             digest = match read {
                 Read::Input(name) if INPUTS.contains(&name) => digest,
+                Read::Variable { name: PARAMS, .. } if !values => digest,
                 Read::Variable { name: PARAMS, member: Some(member) } => {
                     digest.text(member).text(&self.parameters.member(member))
                 }
-                Read::Variable { name, .. } => match self.keys.get(name) {
+                Read::Variable { name: PARAMS, member: None } => {
+                    digest.inner(self.parameters.key())
+                }
+                Read::Variable { name, .. } => match self.texts.get(name) {
                     Some(key) if !key.is_none() => digest.text(name).inner(*key),
                     _ => return Key::NONE,
                 },
