@@ -29,6 +29,9 @@ pub struct Guidance {
 impl Guidance {
     /// Reads the annotations of a policy: an object, or null.
     pub fn of_annotations(annotations: &Value) -> Self {
+        if annotations.is_null() {
+            return Self::default();
+        }
         let text = |name: &str| line(annotations.get(name).and_then(Value::as_str).unwrap_or(""));
         Self { owner: text(OWNER), remediation: text(REMEDIATION), docs_url: text(DOCS_URL) }
     }

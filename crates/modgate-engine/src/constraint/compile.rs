@@ -1,6 +1,6 @@
 //! From a constraint to a [`CompiledConstraint`] (spec 1.4, 3.2, 5.3 and 6.6).
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use modgate_api::{
     constraints::{self as wire, Constraint},
@@ -8,6 +8,7 @@ use modgate_api::{
     templates::CEL_ENGINE,
 };
 use modgate_value::{Budget, DecodeError, Exhausted, Limits, Object, Str, Value, gofmt};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     action::Enforcement,
@@ -40,6 +41,8 @@ pub struct CompiledConstraint {
     generation: i64,
     /// `None` without a match block, which matches everything, even nothing (EV-22).
     criteria: Option<Criteria>,
+    /// A digest of the match block.
+    block: Block,
     enforcement: Enforcement,
     parameters: Value,
     /// As it was given.
@@ -57,6 +60,24 @@ pub struct CompiledConstraint {
     /// What its match block decides, if its template is observed.
     matched: Option<Arc<MatchCounts>>,
 }
+
+/// A digest of a match block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Block(u128);
+
+impl Block {
+    fn of(block: Option<&Value>) -> Self {
+        let digest = Sha256::digest(block.map(Value::to_json).unwrap_or_default());
+        Self(u128::from_le_bytes(digest.first_chunk().copied().unwrap_or_default()))
+    }
+}
+
+/// What match blocks decided for one object: many constraints have the same one.
+#[derive(Debug, Default)]
+pub(super) struct Decided(BTreeMap<Block, bool>);
+
+/// Later match blocks are evaluated each time.
+const MAX_DECIDED: usize = 1024;
 
 /// Why a constraint is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -159,6 +180,7 @@ impl CompiledConstraint {
             generation: constraint.metadata.generation,
             template,
             criteria,
+            block: Block::of(resource.path(&["spec", "match"])),
             enforcement,
             warnings,
             specialized: None,
@@ -303,6 +325,26 @@ impl CompiledConstraint {
     /// Warnings for its author; it is valid.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// As [`matches`](Self::matches), with what match blocks that read the same have decided for this object.
+    pub(super) fn matches_like(
+        &self,
+        admission: &Admission,
+        inventory: &Inventory,
+        decided: &mut Decided,
+    ) -> Result<bool, ConstraintMatchError> {
+        if self.criteria.is_none() || self.matched.is_some() {
+            return self.matches(admission, inventory);
+        }
+        if let Some(known) = decided.0.get(&self.block) {
+            return Ok(*known);
+        }
+        let matches = self.matches(admission, inventory)?;
+        if decided.0.len() < MAX_DECIDED {
+            decided.0.insert(self.block, matches);
+        }
+        Ok(matches)
     }
 
     /// Whether it applies to this object.

@@ -411,9 +411,18 @@ fn distinct(mut violations: Vec<RawViolation>) -> Vec<RawViolation> {
 
 /// Whether two have the same message.
 fn repeat(violations: &[RawViolation]) -> bool {
+    if violations.len() <= FEW {
+        let mut all = violations.iter().enumerate();
+        return all.any(|(index, it)| {
+            violations.iter().skip(index + 1).any(|other| other.message == it.message)
+        });
+    }
     let mut messages = HashSet::new();
-    violations.len() > 1 && !violations.iter().all(|it| messages.insert(it.message.as_str()))
+    !violations.iter().all(|it| messages.insert(it.message.as_str()))
 }
+
+/// So many messages are compared with one another.
+const FEW: usize = 8;
 
 fn violation(member: Rego<'_>, budget: &Budget<'_>) -> Result<Option<RawViolation>, Limit> {
     let Some(member) = member.as_object() else { return Ok(None) };

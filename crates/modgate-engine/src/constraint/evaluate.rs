@@ -1,13 +1,13 @@
 //! Evaluates constraints for one object (spec 3.4 to 3.6).
 
-use std::time::Duration;
+use std::{cmp::Ordering, time::Duration};
 
 use modgate_api::constraints::{EnforcementAction, EnforcementPoint};
 use modgate_value::{Budget, Limits, Str, Value};
 
 use super::{
     admission::Admission,
-    compile::CompiledConstraint,
+    compile::{CompiledConstraint, Decided},
     driver::{Arena, Externals, RawViolation, Session},
 };
 use crate::{
@@ -69,7 +69,13 @@ impl Violation {
     /// The line users see (RS-1), with who owns the constraint and what to do if its annotations have
     /// that.
     pub fn line(&self) -> String {
-        format!("[{}] {}{}", self.constraint, self.message, self.guidance())
+        let mut line = String::with_capacity(self.constraint.len() + self.message.len() + 3);
+        line.extend(["[", &self.constraint, "] ", &self.message]);
+        let guidance = self.guidance();
+        if !guidance.is_empty() {
+            line.push_str(&guidance.to_string());
+        }
+        line
     }
 
     /// Who owns the constraint and what to do.
@@ -93,13 +99,20 @@ pub fn review<'c>(
     let mut constraints = constraints.into_iter().peekable();
     // One look at the clock ends one constraint and begins the next.
     let mut mark = evaluation.budget.now();
+    let mut decided = Decided::default();
     while constraints.peek().is_some() {
         arena.reset();
         let session = Session::new(arena, evaluation.externals);
         while !session.is_full()
             && let Some(constraint) = constraints.next()
         {
-            let found = of_constraint(constraint, admission, evaluation, &session, &mut mark);
+            let found = of_constraint(
+                constraint,
+                admission,
+                evaluation,
+                &session,
+                (&mut mark, &mut decided),
+            );
             let Some((actions, violations)) = found else { continue };
             all.extend(violations.into_iter().map(|violation| Violation {
                 kind: constraint.kind().clone(),
@@ -114,7 +127,7 @@ pub fn review<'c>(
             }));
         }
     }
-    all.sort_by(|a, b| order(a).cmp(&order(b)));
+    all.sort_by(order);
     all
 }
 
@@ -124,7 +137,7 @@ fn of_constraint<'a>(
     admission: &'a Admission,
     evaluation: Evaluation<'a>,
     session: &'a Session<'a>,
-    mark: &mut Duration,
+    (mark, decided): (&mut Duration, &mut Decided),
 ) -> Option<(&'a [EnforcementAction], Vec<RawViolation>)> {
     // Only requests have an operation that could be excluded.
     if evaluation.point == EnforcementPoint::Webhook
@@ -133,26 +146,31 @@ fn of_constraint<'a>(
         return None;
     }
     let actions = constraint.enforcement().at(evaluation.point)?;
-    let violations = match constraint.matches(admission, evaluation.externals.inventory) {
-        Ok(false) => return None,
-        Ok(true) => {
-            let limits = constraint.limits(evaluation.limits, evaluation.meter);
-            let budget = session.keep(evaluation.budget.child_since(limits, *mark));
-            let driver = constraint.template().driver();
-            let violations = driver.violations(constraint, admission, session, budget);
-            let now = budget.now();
-            let took = now.saturating_sub(*mark);
-            constraint.spent(Cost::of(budget, took), evaluation.meter);
-            constraint.ended(evaluation, budget, took);
-            budget.settle();
-            *mark = now;
-            violations
-        }
-        Err(error) => vec![RawViolation::undecided(&error)],
-    };
+    let violations =
+        match constraint.matches_like(admission, evaluation.externals.inventory, decided) {
+            Ok(false) => return None,
+            Ok(true) => {
+                let limits = constraint.limits(evaluation.limits, evaluation.meter);
+                let budget = session.keep(evaluation.budget.child_since(limits, *mark));
+                let driver = constraint.template().driver();
+                let violations = driver.violations(constraint, admission, session, budget);
+                let now = budget.now();
+                let took = now.saturating_sub(*mark);
+                constraint.spent(Cost::of(budget, took), evaluation.meter);
+                constraint.ended(evaluation, budget, took);
+                budget.settle();
+                *mark = now;
+                violations
+            }
+            Err(error) => vec![RawViolation::undecided(&error)],
+        };
     Some((actions, violations))
 }
 
-fn order(violation: &Violation) -> [&str; 4] {
-    [&violation.action, &violation.message, &violation.kind, &violation.constraint]
+fn order(a: &Violation, b: &Violation) -> Ordering {
+    let by = |text: fn(&Violation) -> &str| text(a).cmp(text(b));
+    by(|it| &it.action)
+        .then_with(|| by(|it| &it.message))
+        .then_with(|| by(|it| &it.kind))
+        .then_with(|| by(|it| &it.constraint))
 }
