@@ -94,6 +94,11 @@ impl Builtin {
         Self { nondeterministic: true, ..self }
     }
 
+    /// Whether a call does nothing but give a result, which depends on its arguments alone.
+    pub(crate) fn is_pure(&self) -> bool {
+        !self.nondeterministic && !matches!(self.name, "trace" | "print" | "internal.print")
+    }
+
     /// The types of its arguments and result, for the type checker.
     pub fn declaration(&self) -> Declaration {
         Declaration::parse(self.signature)

@@ -476,7 +476,7 @@ fn lower_rule(
         }
         let Some(leaf) = plain(lowerer, &draft.leaf) else { continue };
         let leaf = if is_member { Leaf::Member(leaf) } else { Leaf::Value(leaf) };
-        branches.push(Branch { body, leaf, span: draft.span });
+        branches.push(Branch { body, leaf: leaf.clone(), span: draft.span });
         if index == 0 && matches!(kind, GroupKind::Set | GroupKind::Object) {
             let constant_keys: Vec<Pattern> = node_path
                 .iter()
@@ -499,7 +499,8 @@ fn lower_rule(
                     });
                 }
                 let body = lowerer.body(&draft.body, &mut known);
-                keyed.push(Keyed { patterns, body });
+                let (keys, leaf) = (keys.clone(), leaf.clone());
+                keyed.push(Keyed { patterns, body, keys, leaf });
             }
         }
     }

@@ -26,7 +26,7 @@ pub use trace::{Event, EventKind, Tracer};
 
 use self::{
     document::{Cache, Calls},
-    share::Notes,
+    share::{NotedRead, Notes},
     with::Overlay,
 };
 use crate::{
@@ -78,7 +78,8 @@ pub type Row<'a> = Vec<Value<'a>>;
 pub fn query<'a>(query: &'a Query, context: Context<'a>) -> Result<Vec<Row<'a>>, Error> {
     let mut machine = Machine::new(&query.program, context);
     let mut rows = Vec::new();
-    machine.slots.resize(query.frame as usize, Value::NULL);
+    machine.top = query.frame as usize;
+    machine.slots.resize(machine.top, Value::NULL);
     let flow = machine.run(&query.body, &mut |machine| {
         rows.push(query.outputs.iter().map(|(_, slot)| machine.slot(*slot)).collect());
         Ok(())
@@ -164,6 +165,8 @@ struct Room<'a> {
     overlays: Vec<Overlay<'a>>,
     places: Vec<Option<Option<Value<'a>>>>,
     cache: Cache<'a>,
+    reads: Vec<NotedRead<'a>>,
+    spare_calls: Vec<Calls<'a>>,
 }
 
 /// The state of one evaluation.
@@ -178,6 +181,8 @@ struct Machine<'a> {
     slots: Vec<Value<'a>>,
     /// Where the running rule's frame starts.
     base: usize,
+    /// Where it ends. What is behind that is left over from rules that have ended.
+    top: usize,
     /// The rule the frame belongs to, for traces; `None` for a query.
     rule: Option<&'a Rule>,
     /// The overlays of `with`; the last one is not always the current one.
@@ -188,7 +193,11 @@ struct Machine<'a> {
     /// What is shared with other evaluations.
     memo: Option<&'a Memo<'a>>,
     /// Of the innermost shared document that is being computed.
-    notes: Option<Notes<'a>>,
+    notes: Option<Notes>,
+    /// What these documents have read, those around the innermost one first.
+    reads: Vec<NotedRead<'a>>,
+    /// Memory for the calls of shared documents.
+    spare_calls: Vec<Calls<'a>>,
     nesting: u32,
     /// Where the native stack was when the evaluation began.
     stack: usize,
@@ -203,7 +212,7 @@ impl<'a> Machine<'a> {
 
     /// In the room that another evaluation has left.
     fn with(room: Room<'a>, program: &'a Program, context: Context<'a>) -> Self {
-        let Room { mut slots, mut overlays, mut places, cache } = room;
+        let Room { mut slots, mut overlays, mut places, cache, reads, spare_calls } = room;
         slots.reserve(SLOTS);
         let cache = cache.cleared(program.groups.len());
         overlays.push(Overlay::new(context.input, cache));
@@ -217,12 +226,15 @@ impl<'a> Machine<'a> {
             tracer: context.tracer,
             slots,
             base: 0,
+            top: 0,
             rule: None,
             overlays,
             overlay: 0,
             places,
             memo: None,
             notes: None,
+            reads,
+            spare_calls,
             nesting: 0,
             stack: crate::stack_position(),
             span: None,
@@ -231,12 +243,13 @@ impl<'a> Machine<'a> {
 
     /// The room for another evaluation.
     fn into_room(self) -> Room<'a> {
-        let Self { mut slots, mut overlays, mut places, .. } = self;
+        let Self { mut slots, mut overlays, mut places, mut reads, spare_calls, .. } = self;
+        reads.clear();
         slots.clear();
         places.clear();
         overlays.truncate(1);
         let cache = overlays.pop().map(Overlay::into_cache).unwrap_or_default();
-        Room { slots, overlays, places, cache }
+        Room { slots, overlays, places, cache, reads, spare_calls }
     }
 
     /// Runs `inner` one level deeper.

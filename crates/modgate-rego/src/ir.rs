@@ -246,6 +246,10 @@ pub(crate) struct Keyed {
     pub(crate) patterns: Vec<Pattern>,
     /// The first branch's body, without the bindings that the patterns make.
     pub(crate) body: Body,
+    /// The rule's keys, in the variables of this body.
+    pub(crate) keys: Vec<Term>,
+    /// What the first branch produces, in the variables of this body.
+    pub(crate) leaf: Leaf,
 }
 
 /// The value that a rule produces at the end of its path.

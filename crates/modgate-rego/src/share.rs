@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ir::{
     Base, Branch, Call, Callee, Collect, Comprehension, ConstId, DataBase, Every, Group, GroupId,
-    GroupKind, Leaf, Operand, Pattern, Program, Ref, Rule, RuleId, SetId, Source, Stmt, StmtKind,
-    Term, Whole,
+    GroupKind, Keyed, Leaf, Operand, Pattern, Program, Ref, Rule, RuleId, SetId, Source, Stmt,
+    StmtKind, Term, Whole,
     shared::{Key, Keys},
 };
 
@@ -168,19 +168,25 @@ impl<'p> Digester<'p> {
         text.number(branches.len());
         for Branch { body, leaf, span: _ } in branches {
             self.body(body, text)?;
-            let (tag, term) = match leaf {
-                Leaf::Value(term) => (0, term),
-                Leaf::Member(term) => (1, term),
-            };
-            text.tag(tag);
-            self.term(term, text)?;
+            self.leaf(leaf, text)?;
         }
         text.number(keyed.len());
-        for keyed in keyed {
-            self.patterns(&keyed.patterns, text)?;
-            self.body(&keyed.body, text)?;
+        for Keyed { patterns, body, keys, leaf } in keyed {
+            self.patterns(patterns, text)?;
+            self.body(body, text)?;
+            self.terms(keys, text)?;
+            self.leaf(leaf, text)?;
         }
         Some(())
+    }
+
+    fn leaf(&mut self, leaf: &Leaf, text: &mut Text) -> Option<()> {
+        let (tag, term) = match leaf {
+            Leaf::Value(term) => (0, term),
+            Leaf::Member(term) => (1, term),
+        };
+        text.tag(tag);
+        self.term(term, text)
     }
 
     fn body(&mut self, body: &[Stmt], text: &mut Text) -> Option<()> {
@@ -282,8 +288,7 @@ impl<'p> Digester<'p> {
                     Callee::Builtin(id) => {
                         let builtin = self.program.builtins.get(id.0 as usize)?;
                         let run = builtin.run?;
-                        if run.nondeterministic || run.name == "trace" || run.name.contains("print")
-                        {
+                        if !run.is_pure() {
                             return None;
                         }
                         text.tag(1);

@@ -20,11 +20,14 @@
 mod body;
 mod demand;
 mod fold;
+mod functions;
 mod inline;
 mod known;
 mod merge;
+mod once;
 mod paths;
 mod slots;
+mod split;
 
 use std::sync::Arc;
 
@@ -35,7 +38,7 @@ use crate::{
     compile::{self, Constants},
     ir::{
         Branch, Group, GroupId, GroupKind, Leaf, Program, Query, Rule, RuleId, Source, Stmt,
-        StmtKind,
+        StmtKind, Term,
     },
     share,
 };
@@ -76,6 +79,7 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
         facts: vec![None; program.groups.len()],
         depth: 0,
         inlined: 0,
+        tried: 0,
         kept: 0,
         spent: false,
     };
@@ -90,6 +94,10 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
     let Specializer { constants, sets, mut rules, mut groups, .. } = specializer;
     let constants = constants.into_values();
     demand::narrow(&constants, &mut rules, &mut groups);
+    // Keyed bodies bind what leaves read, in their own way.
+    let unkeyed = rules.iter_mut().filter(|rule| rule.keyed.is_empty());
+    unkeyed.for_each(|rule| once::rule(rule, &program.builtins));
+    functions::merge(&program.builtins, &mut rules, &mut groups);
     merge::merge(program, key, &constants, &mut rules, &mut groups);
     let special = Program {
         constants: constants.into(),
@@ -139,6 +147,8 @@ struct Specializer<'p> {
     depth: u32,
     /// How many functions around what is looked at have been put in the place of their calls.
     inlined: u32,
+    /// How many rules have been tried for the arguments of calls.
+    tried: u32,
     /// Bytes of values that are new in the program.
     kept: usize,
     /// Whether the budget is spent, or too much is kept.
@@ -188,8 +198,18 @@ impl Specializer<'_> {
         for rule in &group.rules {
             if let Some(left) = self.rule(*rule) {
                 closed &= self.is_closed_rule(&left);
-                *self.rules.get_mut(rule.0 as usize)? = left;
+                let parts = match group.kind {
+                    GroupKind::Set => self.split(&left),
+                    _ => None,
+                };
+                let mut parts = parts.unwrap_or_else(|| vec![left]).into_iter();
+                let Some(first) = parts.next() else { continue };
+                *self.rules.get_mut(rule.0 as usize)? = first;
                 live.push(*rule);
+                for part in parts {
+                    live.push(RuleId(u32::try_from(self.rules.len()).ok()?));
+                    self.rules.push(part);
+                }
             }
         }
         if let Some(default) = group.default {
@@ -229,7 +249,14 @@ impl Specializer<'_> {
         let mut env = Env::new(rule.frame);
         left.args = rule.args.iter().map(|pattern| self.pattern(pattern, &env)).collect();
         for (index, branch) in rule.branches.iter().enumerate() {
-            let Left::Stmts(body) = self.body(&branch.body, &mut env) else { continue };
+            let body = match &branch.leaf {
+                // Such a rule has its value as soon as the body holds.
+                Leaf::Value(Term::Const(_)) if rule.keys.is_empty() => {
+                    self.condition(&branch.body, &mut env)
+                }
+                _ => self.body(&branch.body, &mut env),
+            };
+            let Left::Stmts(body) = body else { continue };
             let always = body.is_empty();
             let leaf = match &branch.leaf {
                 Leaf::Value(term) => Leaf::Value(self.term(term, &env)),

@@ -262,3 +262,126 @@ violation contains member if { some part in input.review.a; part.size > input.pa
     assert_eq!(plain, special);
     assert!(special.contains("1.0") && special.contains("3.0"), "{special}");
 }
+
+#[test]
+fn rules_of_functions_that_begin_alike_agree_as_they_did() {
+    let [(plain, before), (special, after)] = both(
+        r#"
+violation contains {"of": part.name, "size": of(part), "first": first(part.name), "is": is(part), "case": case(part.name)} if {
+    some part in input.review.a
+}
+violation contains {"in": part.name, "size": of(part), "parts": parts} if {
+    some part in input.review.b
+    parts := [found | some other in input.review.a; found := first(other.name)]
+}
+of(part) := size if { is_object(part); count(part) > 1; part.size > 2; size := part.size }
+of(part) := size if { is_object(part); count(part) > 1; part.size <= 2; size := part.size * 10 }
+of(part) := size if { is_object(part); count(part) > 5; size := 0 }
+of(part) := 0 if not is_object(part)
+first(name) := found if {
+    is_string(name)
+    some part in input.review.a
+    part.name == name
+    found := count(part)
+}
+first(name) := found if { is_string(name); count(name) > 1; found := count(name) + count(name) }
+first(name) := found if { is_string(name); name == "x"; found := 2.0 }
+is(part) if { is_number(part.size); part.size > 2 }
+is(part) if { is_number(part.size); part.name == "y" }
+case(name) := "a" if { is_string(name); startswith(name, "x") }
+case(name) := "b" if { is_string(name); not startswith(name, "x") }
+"#,
+    );
+    assert_eq!(plain, special);
+    assert!(after < before, "{after} steps instead of {before}");
+}
+
+#[test]
+fn functions_whose_rules_disagree_fail_as_they_did() {
+    let text = r#"package t
+violation contains of("x")
+of(name) := 1 if { is_string(name); count(name) > 0 }
+of(name) := 2 if { is_string(name); count(name) > 0; startswith(name, input.review.start) }
+"#;
+    let module = parse_module("policy", text, RegoVersion::V1).expect("a module");
+    let program = Program::compile(&[module], &Capabilities::default()).expect("a program");
+    let violation = program.group(&["t", "violation"]).expect("a rule");
+    let special = specialize(&program, "parameters", &Json::Null, &Budget::unlimited());
+    for (start, fails) in [("x", true), ("y", false)] {
+        let input = format!(r#"{{"parameters": null, "review": {{"start": "{start}"}}}}"#);
+        let input = Json::from_json(input.as_bytes()).expect("JSON");
+        for program in [&program, &special] {
+            let (arena, budget) = (Arena::new(), Budget::unlimited());
+            let context = eval::Context {
+                input: Some(Value::json(&input)),
+                data: None,
+                heap: Heap::new(&arena, &budget),
+                host: &Isolated,
+                strict_builtin_errors: false,
+                tracer: None,
+            };
+            let found = eval::document(program, violation, context);
+            assert_eq!(found.is_err(), fails, "{start}");
+        }
+    }
+}
+
+#[test]
+fn members_from_functions_are_found_by_key() {
+    let [(plain, _), (special, _)] = both(
+        r#"
+violation contains "x" if sizes[3]
+violation contains "named" if named["x"]
+sizes contains size if { some part in input.review.a; size := of(part) }
+named contains name if { some part in input.review.a; name := called(part); name == part.name }
+of(part) := size if size := part.size
+called(part) := name if { name := part.name; name == part.name }
+"#,
+    );
+    assert_eq!(plain, special);
+    assert_eq!(special, r#"{"named", "x"}"#);
+}
+
+#[test]
+fn rules_over_constants_are_taken_apart() {
+    let [(plain, before), (special, after)] = both(
+        r#"
+violation contains {"msg": msg} if {
+    field := ["name", "size", "none", "most"][_]
+    part := input.review.a[_]
+    msg := wrong(field, part)
+}
+violation contains names[_]
+violation contains "w" if names.w
+violation contains "x" if names.x
+names contains name if { name := ["w", "v"][_]; input.review.c[_].name == name }
+wrong(field, part) := msg if { field == "name"; msg := sprintf("name %v", [part.name]) }
+wrong(field, part) := msg if { field == "most"; part.size > input.parameters[field]; msg := sprintf("size %v", [part.size]) }
+wrong(field, part) := msg if { field == "none"; not is_object(part); msg := "none" }
+"#,
+    );
+    assert_eq!(plain, special);
+    assert!(after < before, "{after} steps instead of {before}");
+}
+
+#[test]
+fn conditions_over_constants_are_taken_apart() {
+    let [(plain, before), (special, after)] = both(
+        r#"
+violation contains {"msg": part.name, "known": known} if {
+    some part in input.review.a
+    not any_of(part.name, ["a*", "b*", "c", "d"])
+    not any_of(part.name, ["a*", "y", "c", "d"])
+    known := [other | other := input.review.a[_].name; any_of(other, ["x*", "x", "y"])]
+}
+violation contains "never" if any_of("f", ["a*", "b*"])
+violation contains "always" if any_of("f", ["a*", "f*"])
+violation contains "else" if { some part in input.review.b; kind(part) == "other" }
+any_of(name, patterns) if { pattern := patterns[_]; endswith(pattern, "*"); startswith(name, trim_suffix(pattern, "*")) }
+any_of(name, patterns) if { pattern := patterns[_]; not endswith(pattern, "*"); name == pattern }
+kind(part) := "known" if { name := ["x", "y", "v"][_]; part.name == name } else := "other"
+"#,
+    );
+    assert_eq!(plain, special);
+    assert!(2 * after < before, "{after} steps instead of {before}");
+}

@@ -11,7 +11,7 @@ use modgate_rego::{
     Error, GroupId, Program, RegoVersion,
     ast::Module,
     builtins::Isolated,
-    eval::{self, Context},
+    eval::{self, Context, Memo},
     parse_module, specialize,
     value::{Arena, Heap, Value as Rego},
 };
@@ -116,16 +116,49 @@ impl Case {
         arena: &'a Arena,
         budget: &'a Budget<'a>,
     ) -> Result<Rego<'a>, Error> {
-        let context = Context {
+        let context = self.context(arena, budget);
+        let violations = eval::document(&self.program, self.violation, context)?;
+        Ok(violations.unwrap_or(Rego::EMPTY_SET))
+    }
+
+    /// The set of violations, by an evaluation that shares with others for the same object.
+    ///
+    /// # Errors
+    ///
+    /// When the evaluation fails.
+    pub fn evaluate_sharing<'a>(
+        &'a self,
+        arena: &'a Arena,
+        budget: &'a Budget<'a>,
+        memo: &'a Memo<'a>,
+    ) -> Result<Rego<'a>, Error> {
+        let context = self.context(arena, budget);
+        let violations = eval::shared_document(&self.program, self.violation, context, memo)?;
+        Ok(violations.unwrap_or(Rego::EMPTY_SET))
+    }
+
+    fn context<'a>(&'a self, arena: &'a Arena, budget: &'a Budget<'a>) -> Context<'a> {
+        Context {
             input: Some(Rego::json(&self.input)),
             data: Some(Rego::json(&self.data)),
             heap: Heap::new(arena, budget),
             host: &Isolated,
             strict_builtin_errors: false,
             tracer: None,
-        };
-        let violations = eval::document(&self.program, self.violation, context)?;
-        Ok(violations.unwrap_or(Rego::EMPTY_SET))
+        }
+    }
+
+    /// The same under other parameters.
+    pub fn with_parameters(&self, parameters: &Value) -> Self {
+        let mut input = self.input.as_object().cloned().unwrap_or_default();
+        input.insert("parameters", parameters.clone());
+        Self {
+            key: self.key.clone(),
+            program: self.program.clone(),
+            violation: self.violation,
+            input: input.into(),
+            data: self.data.clone(),
+        }
     }
 }
 

@@ -471,7 +471,7 @@ impl<'a> Calls<'a> {
         None
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.known.clear();
         self.tags = [0; CALLS];
         self.next = 0;

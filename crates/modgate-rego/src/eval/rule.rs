@@ -165,18 +165,24 @@ impl<'a> Machine<'a> {
         rule: &'a Rule,
         inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
-        // Clearing a large frame takes its time.
+        // Making a large frame takes its time.
         self.spend(u64::from(rule.frame) / 64)?;
-        let caller = (self.base, self.rule, self.span);
-        self.base = self.slots.len();
+        let caller = (self.base, self.top, self.rule, self.span);
+        self.base = self.top;
+        self.top += rule.frame as usize;
         self.rule = Some(rule);
-        self.slots.resize(self.base + rule.frame as usize, Value::NULL);
+        if self.tracer.is_some() {
+            // A trace shows variables that are not bound, too.
+            self.slots.truncate(self.base);
+        }
+        if self.slots.len() < self.top {
+            self.slots.resize(self.top, Value::NULL);
+        }
         let result = self.nested(inner);
-        self.slots.truncate(self.base);
-        (self.base, self.rule, _) = caller;
+        (self.base, self.top, self.rule, _) = caller;
         // On an error the span stays where it happened.
         if !matches!(result, Err(Stop::Error(_))) {
-            self.span = caller.2;
+            self.span = caller.3;
         }
         result
     }
@@ -200,7 +206,7 @@ impl<'a> Machine<'a> {
         for id in rules {
             let Some(rule) = self.rule(*id) else { continue };
             self.rule_values(rule, &[], &mut |machine, branch| {
-                machine.add(document, rule, branch)
+                machine.add(document, rule, &rule.keys, &branch.leaf)
             })?;
         }
         Ok(())
@@ -264,12 +270,18 @@ impl<'a> Machine<'a> {
             return Ok(known);
         }
         let Some(group) = self.group(id) else { return Ok(None) };
+        let compute = |machine: &mut Self| {
+            let found = machine.compute_at(group, keys)?;
+            if single.is_some() {
+                machine.heap.budget().allocate(4 * size_of::<Value<'_>>())?;
+            }
+            Ok(found)
+        };
         let found = match self.shared_key(id) {
-            Some(_) => self.apart(None, |machine| machine.compute_at(group, keys))?,
-            None => self.compute_at(group, keys)?,
+            Some(_) => self.apart(false, compute)?,
+            None => compute(self)?,
         };
         if let Some(key) = single {
-            self.heap.budget().allocate(4 * size_of::<Value<'_>>())?;
             self.cache_mut().set_entry(id, key, found);
         }
         Ok(found)
@@ -291,7 +303,7 @@ impl<'a> Machine<'a> {
             };
             self.keyed_values(rule, keyed, keys, &mut |machine| {
                 machine.report_value(branch.span);
-                machine.add(&mut document, rule, branch)
+                machine.add(&mut document, rule, &keyed.keys, &keyed.leaf)
             })?;
         }
         Ok(document.take(keys, self.heap)?)
@@ -335,17 +347,23 @@ impl<'a> Machine<'a> {
     }
 
     /// Adds what one success of a rule produces.
-    fn add(&mut self, document: &mut Partial<'a>, rule: &'a Rule, branch: &'a Branch) -> Flow {
+    fn add(
+        &mut self,
+        document: &mut Partial<'a>,
+        rule: &'a Rule,
+        keys: &'a [Term],
+        leaf: &'a Leaf,
+    ) -> Flow {
         self.heap.budget().allocate(2 * size_of::<Value<'_>>())?;
         let mut place = document;
-        for key in &rule.keys {
+        for key in keys {
             let key = self.term(key)?;
             let Some(inner) = place.child(key) else {
                 return Err(Error::conflict(KEYS_NOT_UNIQUE, rule.span).into());
             };
             place = inner;
         }
-        let added = match &branch.leaf {
+        let added = match leaf {
             Leaf::Value(term) => place.set_value(self.term(term)?),
             Leaf::Member(term) => place.add_member(self.term(term)?),
         };

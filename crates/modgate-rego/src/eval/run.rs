@@ -221,8 +221,20 @@ impl<'a> Machine<'a> {
     fn with_terms<T>(
         &mut self,
         terms: &'a [Term],
-        then: impl FnOnce(&mut Self, &[Value<'a>]) -> Result<T, Stop>,
+        then: impl Fn(&mut Self, &[Value<'a>]) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
+        match terms {
+            [] => return then(self, &[]),
+            [term] => {
+                let value = self.term(term)?;
+                return then(self, &[value]);
+            }
+            [first, second] => {
+                let values = [self.term(first)?, self.term(second)?];
+                return then(self, &values);
+            }
+            _ => {}
+        }
         let mut few = [Value::NULL; FEW];
         let mut many = Vec::new();
         let values = match few.get_mut(..terms.len()) {

@@ -15,10 +15,13 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
-    rc::Rc,
 };
 
-use super::{Machine, Room, Stop, document::CALL_ARGS, hash::Seed};
+use super::{
+    Machine, Room, Stop,
+    document::{CALL_ARGS, Calls},
+    hash::Seed,
+};
 use crate::{
     ir::{GroupId, shared::Key},
     value::{Identity, Value},
@@ -26,6 +29,9 @@ use crate::{
 
 /// Most documents that are kept; later ones are not shared.
 const MAX_DOCUMENTS: usize = 4096;
+
+/// How much of each kind there is room for at first.
+const ROOM: usize = 112;
 
 /// Most calls that are kept; later ones are not shared.
 const MAX_CALLS: usize = 16_384;
@@ -44,14 +50,14 @@ const MAX_COMPARED: usize = 16;
 /// The inputs may differ in the member that the programs were
 /// [specialized](crate::specialize) for, and in nothing else; hosts, base documents and the strictness
 /// of errors are the same.
-#[derive(Default)]
 pub struct Memo<'a> {
-    documents: RefCell<HashMap<Key, Rc<Shared<'a>>, BuildHasherDefault<Digests>>>,
+    documents: RefCell<HashMap<Key, &'a Shared<'a>, BuildHasherDefault<Digests>>>,
     /// What is at places in the input.
     places: RefCell<HashMap<Key, Option<Value<'a>>, BuildHasherDefault<Digests>>>,
     calls: RefCell<HashMap<SharedCall<'a>, Paid<'a>, Seed>>,
     /// The memory of the evaluation before.
     room: Cell<Option<Room<'a>>>,
+    spared: Cell<u64>,
 }
 
 /// A function and its arguments.
@@ -63,7 +69,22 @@ type Paid<'a> = (Option<Value<'a>>, Spent);
 impl<'a> Memo<'a> {
     /// Without any document.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            documents: RefCell::new(HashMap::with_capacity_and_hasher(ROOM, Default::default())),
+            places: RefCell::new(HashMap::with_capacity_and_hasher(ROOM, Default::default())),
+            calls: RefCell::new(HashMap::with_capacity_and_hasher(ROOM, Seed::default())),
+            room: Cell::default(),
+            spared: Cell::default(),
+        }
+    }
+
+    /// The steps that evaluations have paid for and not taken, because others had taken them.
+    pub fn spared(&self) -> u64 {
+        self.spared.get()
+    }
+
+    fn spare(&self, spent: Spent) {
+        self.spared.set(self.spared.get().saturating_add(spent.steps));
     }
 
     /// Memory for an evaluation.
@@ -119,12 +140,16 @@ impl std::fmt::Debug for Memo<'_> {
 }
 
 /// A document, and what it took.
+#[derive(Clone, Copy)]
 struct Shared<'a> {
     value: Option<Value<'a>>,
     /// Without those of the documents that were read.
     spent: Spent,
-    reads: Vec<(Key, Option<Value<'a>>)>,
+    reads: &'a [NotedRead<'a>],
 }
+
+/// A document, or its entry under a key, that another one reads.
+pub(super) type NotedRead<'a> = (Key, Option<Value<'a>>);
 
 #[derive(Clone, Copy, Default)]
 struct Spent {
@@ -147,11 +172,11 @@ impl Spent {
 }
 
 /// What is noted while a shared document is computed.
-#[derive(Default)]
-pub(super) struct Notes<'a> {
-    /// Documents, and entries of documents, that were read.
-    reads: Vec<(Key, Option<Value<'a>>)>,
-    /// Whether that is not all.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Notes {
+    /// Where the reads of this document begin among those that the machine has noted.
+    start: usize,
+    /// Whether these are not all.
     incomplete: bool,
     /// What these took.
     elsewhere: Spent,
@@ -175,10 +200,11 @@ impl<'a> Machine<'a> {
                     (a, b) => a.is_none() && b.is_none(),
                 }
         };
-        if !notes.reads.iter().rev().take(MAX_COMPARED).any(same) {
-            notes.incomplete |= notes.reads.len() >= MAX_READS;
+        let reads = self.reads.get(notes.start..).unwrap_or_default();
+        if !reads.iter().rev().take(MAX_COMPARED).any(same) {
+            notes.incomplete |= reads.len() >= MAX_READS;
             if !notes.incomplete {
-                notes.reads.push((group, key));
+                self.reads.push((group, key));
             }
         }
     }
@@ -191,23 +217,38 @@ impl<'a> Machine<'a> {
     }
 
     /// Computes `inner` with calls and notes of its own, which come to the same whatever was computed
-    /// before.
+    /// before. `noting` is whether what it reads is noted.
     pub(super) fn apart<T>(
         &mut self,
-        notes: Option<Notes<'a>>,
+        noting: bool,
         inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
-        let calls = std::mem::take(self.calls_mut());
+        let calls = self.fresh_calls();
+        let start = self.reads.len();
+        let notes = noting.then(|| Notes { start, ..Notes::default() });
         let outer = std::mem::replace(&mut self.notes, notes);
         let before = self.spent();
         let result = inner(self);
         let spent = self.spent().without(before);
-        *self.calls_mut() = calls;
+        self.put_calls_back(calls);
+        self.reads.truncate(start);
         self.notes = outer;
         if let Some(notes) = &mut self.notes {
             notes.elsewhere.add(spent);
         }
         result
+    }
+
+    /// Forgets the calls for now, and gives them.
+    fn fresh_calls(&mut self) -> Calls<'a> {
+        let fresh = self.spare_calls.pop().unwrap_or_default();
+        std::mem::replace(self.calls_mut(), fresh)
+    }
+
+    fn put_calls_back(&mut self, calls: Calls<'a>) {
+        let mut spare = std::mem::replace(self.calls_mut(), calls);
+        spare.clear();
+        self.spare_calls.push(spare);
     }
 
     /// The document of a group with a key: another evaluation's, or that of `compute`.
@@ -216,7 +257,7 @@ impl<'a> Machine<'a> {
         key: Key,
         compute: impl FnOnce(&mut Self) -> Result<Option<Value<'a>>, Stop>,
     ) -> Result<Option<Value<'a>>, Stop> {
-        self.apart(Some(Notes::default()), |machine| {
+        self.apart(true, |machine| {
             if let Some(known) = machine.known_document(key)? {
                 return Ok(known);
             }
@@ -227,8 +268,9 @@ impl<'a> Machine<'a> {
                 let spent = spent.without(notes.elsewhere);
                 let mut documents = memo.documents.borrow_mut();
                 if documents.len() < MAX_DOCUMENTS && !notes.incomplete {
-                    let shared = Shared { value, spent, reads: notes.reads };
-                    documents.insert(key, Rc::new(shared));
+                    let reads = machine.reads.get(notes.start..).unwrap_or_default();
+                    let reads = machine.heap.kept_slice(reads);
+                    documents.insert(key, machine.heap.kept(Shared { value, spent, reads }));
                 }
             }
             Ok(value)
@@ -238,7 +280,8 @@ impl<'a> Machine<'a> {
     /// A document of the memo, paid for as if it had been computed here; `None` where there is none
     /// or too little is left to pay for it.
     fn known_document(&mut self, key: Key) -> Result<Option<Option<Value<'a>>>, Stop> {
-        let shared = self.memo.and_then(|memo| memo.documents.borrow().get(&key).cloned());
+        let Some(memo) = self.memo else { return Ok(None) };
+        let shared = memo.documents.borrow().get(&key).copied();
         let Some(shared) = shared else { return Ok(None) };
         let budget = self.heap.budget();
         let Spent { steps, bytes } = shared.spent;
@@ -246,8 +289,9 @@ impl<'a> Machine<'a> {
             return Ok(None);
         }
         budget.spend(steps)?;
+        memo.spare(shared.spent);
         budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
-        for (group, entry) in &shared.reads {
+        for (group, entry) in shared.reads {
             // Groups with equal keys lead to groups with equal keys, so this program has the group.
             let Some(group) = self.program.shared.find(*group) else { continue };
             match entry {
@@ -276,22 +320,23 @@ impl<'a> Machine<'a> {
         call: SharedCall<'a>,
         compute: impl FnOnce(&mut Self) -> Result<Option<Value<'a>>, Stop>,
     ) -> Result<Option<Value<'a>>, Stop> {
-        let known = self.memo.and_then(|memo| memo.calls.borrow().get(&call).copied());
+        let known = self.memo.and_then(|memo| Some((memo, *memo.calls.borrow().get(&call)?)));
         let budget = self.heap.budget();
-        if let Some((value, Spent { steps, bytes })) = known
+        if let Some((memo, (value, spent @ Spent { steps, bytes }))) = known
             && steps <= budget.steps_left()
             && bytes <= budget.bytes_left()
         {
             budget.spend(steps)?;
+            memo.spare(spent);
             budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
             return Ok(value);
         }
         let before = self.spent();
-        let calls = std::mem::take(self.calls_mut());
+        let calls = self.fresh_calls();
         let outer = self.memo.take();
         let value = compute(self);
         self.memo = outer;
-        *self.calls_mut() = calls;
+        self.put_calls_back(calls);
         let value = value?;
         let spent = self.spent().without(before);
         if let Some(memo) = self.memo {

@@ -95,7 +95,7 @@ impl Specializer<'_> {
                         StmtKind::Match(source, pattern)
                     }
                 },
-                StmtKind::Not(body) => match self.body(body, env) {
+                StmtKind::Not(body) => match self.condition(body, env) {
                     Left::Never => continue,
                     Left::Stmts(body) if body.is_empty() => return Left::Never,
                     Left::Stmts(mut body) => match body.as_mut_slice() {
@@ -111,7 +111,7 @@ impl Specializer<'_> {
                 StmtKind::Any(bodies) => {
                     let mut some = Vec::with_capacity(bodies.len());
                     for body in bodies {
-                        if let Left::Stmts(body) = self.body(body, env) {
+                        if let Left::Stmts(body) = self.condition(body, env) {
                             some.push(body);
                         }
                     }
@@ -456,7 +456,7 @@ impl Specializer<'_> {
     }
 
     /// The value of a constant term.
-    fn known(&self, term: &Term) -> Option<Known> {
+    pub(super) fn known(&self, term: &Term) -> Option<Known> {
         match term {
             Term::Const(id) => self.constants.get(*id).cloned().map(Known::Json),
             Term::ConstSet(id) => self.sets.get(id.0 as usize).cloned().map(Known::Set),
@@ -465,7 +465,7 @@ impl Specializer<'_> {
     }
 
     /// A term for a value. The value is part of the program from then on, which is paid for.
-    fn constant(&mut self, value: Known) -> Term {
+    pub(super) fn constant(&mut self, value: Known) -> Term {
         let size = self.charge(&value);
         if self.is_spent() {
             // This program is dropped.

@@ -125,10 +125,8 @@ impl Specializer<'_> {
                 }
                 Callee::Builtin(id) => {
                     let builtin = self.original.builtins.get(id.0 as usize);
-                    builtin.and_then(|builtin| builtin.run).is_some_and(|run| {
-                        let tells = matches!(run.name, "trace" | "internal.print");
-                        !run.nondeterministic && !run.relation && !tells
-                    })
+                    let run = builtin.and_then(|builtin| builtin.run);
+                    run.is_some_and(|run| run.is_pure() && !run.relation)
                 }
             },
         }

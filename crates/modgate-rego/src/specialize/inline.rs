@@ -7,8 +7,8 @@ use super::{Left, Specializer, known::Env, slots};
 use crate::{
     ast::Span,
     ir::{
-        Body, Call, Callee, GroupKind, Leaf, Operand, Pattern, Rule, Slot, Source, Stmt, StmtKind,
-        Term,
+        Body, Builtin, Call, Callee, GroupKind, Leaf, Operand, Pattern, Rule, Slot, Source, Stmt,
+        StmtKind, Term,
     },
 };
 
@@ -18,13 +18,19 @@ const MAX_STATEMENTS: usize = 8;
 /// A frame of more slots gets no further ones.
 const MAX_FRAME: u32 = 256;
 
+/// How many rules are tried for the constants among the arguments of calls.
+const MAX_TRIED: u32 = 256;
+
 /// How deep calls in the place of calls may nest.
 const MAX_DEPTH: u32 = 16;
 
 impl Specializer<'_> {
     /// What stands for a call that has to hold; `None` if it stays a call.
     pub(super) fn inlined_test(&mut self, call: &Call, span: Span, env: &mut Env) -> Option<Left> {
-        let rules = self.small_function(call)?;
+        let rules = self.small_function(call, span, env)?;
+        if rules.is_empty() {
+            return Some(Left::Never);
+        }
         let body = if rules.iter().all(|rule| self.gives_true(rule)) {
             self.some_rule(call, rules, span, env)?
         } else {
@@ -43,7 +49,10 @@ impl Specializer<'_> {
         span: Span,
         env: &mut Env,
     ) -> Option<Left> {
-        let rules = self.small_function(call)?;
+        let rules = self.small_function(call, span, env)?;
+        if rules.is_empty() {
+            return Some(Left::Never);
+        }
         let (mut body, leaf) = self.only_rule(call, rules, span, env)?;
         body.push(generated(StmtKind::Match(Source::Term(leaf), pattern.clone()), span));
         Some(self.again(&body, env))
@@ -57,8 +66,9 @@ impl Specializer<'_> {
         left
     }
 
-    /// The rules of a function that is worth it, specialized.
-    fn small_function(&self, call: &Call) -> Option<Vec<Rule>> {
+    /// The rules of a function that is worth it, specialized; without those that never hold for the constants
+    /// among the arguments.
+    fn small_function(&mut self, call: &Call, span: Span, env: &Env) -> Option<Vec<Rule>> {
         let Callee::Function(id) = call.callee else { return None };
         let group = self.groups.get(id.0 as usize)?;
         // Tables are looked up.
@@ -68,15 +78,33 @@ impl Specializer<'_> {
         if !plain || self.inlined >= MAX_DEPTH {
             return None;
         }
-        let mut left = MAX_STATEMENTS;
         let mut rules = Vec::with_capacity(group.rules.len());
         for id in &group.rules {
             let rule = self.rules.get(id.0 as usize)?;
-            let [branch] = rule.branches.as_slice() else { return None };
-            left = left.checked_sub(count(&branch.body))?;
+            if rule.branches.len() != 1 {
+                return None;
+            }
             rules.push(rule.clone());
         }
-        Some(rules)
+        if call.args.iter().any(|arg| self.known(arg).is_some()) {
+            rules.retain(|rule| self.may_hold(call, rule, span, env));
+        }
+        let bodies = rules.iter().flat_map(|rule| &rule.branches);
+        let statements: usize = bodies.map(|branch| count(&branch.body)).sum();
+        (statements <= MAX_STATEMENTS).then_some(rules)
+    }
+
+    /// Whether a rule of a function may hold for these arguments.
+    fn may_hold(&mut self, call: &Call, rule: &Rule, span: Span, env: &Env) -> bool {
+        if self.tried >= MAX_TRIED {
+            return true;
+        }
+        self.tried += 1;
+        let mut env = env.clone();
+        match here(call, rule.clone(), span, &mut env) {
+            Some((body, _)) => !matches!(self.again(&body, &mut env), Left::Never),
+            None => true,
+        }
     }
 
     fn gives_true(&self, rule: &Rule) -> bool {
@@ -95,7 +123,7 @@ impl Specializer<'_> {
             bodies.push(here(call, rule, span, env)?.0);
         }
         match bodies.as_mut_slice() {
-            [body] if self.holds_once(body) => Some(std::mem::take(body)),
+            [body] if holds_once(&self.original.builtins, body) => Some(std::mem::take(body)),
             _ => Some(vec![generated(StmtKind::Any(bodies), span)]),
         }
     }
@@ -109,7 +137,7 @@ impl Specializer<'_> {
         env: &mut Env,
     ) -> Option<(Body, Term)> {
         let [rule] = <[_; 1]>::try_from(rules).ok()?;
-        if !rule.branches.iter().all(|branch| self.holds_once(&branch.body)) {
+        if !rule.branches.iter().all(|branch| holds_once(&self.original.builtins, &branch.body)) {
             return None;
         }
         let (body, leaf) = here(call, rule, span, env)?;
@@ -118,27 +146,27 @@ impl Specializer<'_> {
             Leaf::Member(_) => None,
         }
     }
+}
 
-    /// Whether a body succeeds once at most.
-    fn holds_once(&self, body: &[Stmt]) -> bool {
-        body.iter().all(|stmt| match &stmt.kind {
-            StmtKind::Test(source) | StmtKind::Match(source, _) => match source {
-                Source::Term(_) | Source::Comprehension(_) => true,
-                Source::Ref(reference) => {
-                    !reference.path.iter().any(|step| matches!(step, Operand::Each(_)))
+/// Whether a body succeeds once at most.
+pub(super) fn holds_once(builtins: &[Builtin], body: &[Stmt]) -> bool {
+    body.iter().all(|stmt| match &stmt.kind {
+        StmtKind::Test(source) | StmtKind::Match(source, _) => match source {
+            Source::Term(_) | Source::Comprehension(_) => true,
+            Source::Ref(reference) => {
+                !reference.path.iter().any(|step| matches!(step, Operand::Each(_)))
+            }
+            Source::Call(call) => match call.callee {
+                Callee::Function(_) => true,
+                Callee::Builtin(id) => {
+                    let run = builtins.get(id.0 as usize).and_then(|builtin| builtin.run);
+                    run.is_some_and(|run| !run.relation)
                 }
-                Source::Call(call) => match call.callee {
-                    Callee::Function(_) => true,
-                    Callee::Builtin(id) => {
-                        let builtin = self.original.builtins.get(id.0 as usize);
-                        builtin.and_then(|it| it.run).is_some_and(|run| !run.relation)
-                    }
-                },
             },
-            StmtKind::Not(_) | StmtKind::Any(_) | StmtKind::Every(_) => true,
-            StmtKind::With(..) | StmtKind::Each(_) => false,
-        })
-    }
+        },
+        StmtKind::Not(_) | StmtKind::Any(_) | StmtKind::Every(_) => true,
+        StmtKind::With(..) | StmtKind::Each(_) => false,
+    })
 }
 
 /// The body of a function's rule with variables of its own in another frame, and its value.
@@ -166,7 +194,7 @@ fn generated(kind: StmtKind, span: Span) -> Stmt {
 }
 
 /// How many statements a body has, with those inside.
-fn count(body: &[Stmt]) -> usize {
+pub(super) fn count(body: &[Stmt]) -> usize {
     body.iter()
         .map(|stmt| match &stmt.kind {
             StmtKind::Test(source) | StmtKind::Match(source, _) => match source {

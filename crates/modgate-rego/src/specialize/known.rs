@@ -137,7 +137,7 @@ pub(super) enum Variable {
 }
 
 /// The known facts about the variables of a rule.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Env(Vec<Option<Variable>>);
 
 impl Env {

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use modgate_value::Value as Json;
 
-use super::slots;
+use super::{inline, once, slots};
 use crate::{
     builtins::Type,
     ir::{
@@ -210,7 +210,8 @@ fn is_worth_it(entries: &[Entry], rules: &[Rule]) -> bool {
             rule.into_iter().flat_map(|rule| &rule.branches).map(|branch| &branch.body)
         })
     };
-    bodies().map(Vec::len).sum::<usize>() >= MIN_STATEMENTS && bodies().flatten().any(iterates)
+    let statements: usize = bodies().map(|body| inline::count(body)).sum();
+    statements >= MIN_STATEMENTS && bodies().flatten().any(iterates)
 }
 
 fn iterates(stmt: &Stmt) -> bool {
@@ -238,7 +239,9 @@ impl Draft {
         if !spelling.is_single(member, body) {
             return None;
         }
-        let mut body = steps::split(body, rule.frame);
+        let (mut body, mut member) = (body.clone(), member.clone());
+        once::body(&mut body, &mut member, &spelling.original.builtins);
+        let mut body = steps::split(&body, rule.frame);
         let mut numbers: Vec<Slot> = Vec::new();
         let mut number = |slot: &mut Slot| {
             let at = numbers.iter().position(|known| known == slot).unwrap_or_else(|| {
@@ -247,7 +250,6 @@ impl Draft {
             });
             *slot = Slot(u32::try_from(at).unwrap_or(u32::MAX));
         };
-        let mut member = member.clone();
         slots::each_in_body(&mut body, &mut number);
         slots::each_in_term(&mut member, &mut number);
         let frame = u32::try_from(numbers.len()).ok()?;

@@ -8,7 +8,8 @@ pub(super) fn each_in_body(body: &mut Body, on: &mut dyn FnMut(&mut Slot)) {
     body.iter_mut().for_each(|stmt| each_in_stmt(stmt, on));
 }
 
-fn each_in_stmt(stmt: &mut Stmt, on: &mut dyn FnMut(&mut Slot)) {
+/// As [`each_in_body`].
+pub(super) fn each_in_stmt(stmt: &mut Stmt, on: &mut dyn FnMut(&mut Slot)) {
     match &mut stmt.kind {
         StmtKind::Test(source) => each_in_source(source, on),
         StmtKind::Match(source, pattern) => {

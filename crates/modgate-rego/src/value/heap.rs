@@ -128,6 +128,16 @@ impl<'a> Heap<'a> {
         }))
     }
 
+    /// Keeps what no policy asked for, which nothing is charged for.
+    pub(crate) fn kept<T: Copy>(self, value: T) -> &'a T {
+        self.arena.0.alloc(value)
+    }
+
+    /// As [`kept`](Self::kept).
+    pub(crate) fn kept_slice<T: Copy>(self, values: &[T]) -> &'a [T] {
+        self.arena.0.alloc_slice_copy(values)
+    }
+
     /// Copies a slice of values.
     ///
     /// # Errors
@@ -267,7 +277,12 @@ impl<'a> Heap<'a> {
         self,
         entries: [(&'a str, Value<'a>); N],
     ) -> Result<Value<'a>, Limit> {
-        self.object(entries.into_iter().map(|(key, value)| (Value::str(key), value)).collect())
+        let mut entries = entries.map(|(key, value)| (Value::str(key), value));
+        if entries.is_sorted_by(|a, b| a.0 < b.0) {
+            self.sort_entries(&mut entries)?;
+            return self.object_from_sorted(&entries);
+        }
+        self.object(entries.to_vec())
     }
 
     /// A copy of a document that need not outlive the call.
