@@ -21,7 +21,11 @@ import (
 type rule struct {
 	Alert string `json:"alert"`
 	Expr  string `json:"expr"`
+	For   string `json:"for"`
 }
+
+// at is when expressions are evaluated, the last minute of every series.
+const at = 29 * time.Minute
 
 // series is what a case loads: a sample each minute, in promql's notation.
 type cases struct {
@@ -164,14 +168,14 @@ func rules(t *testing.T) []rule {
 	return found
 }
 
-func fires(t *testing.T, expr, series string) bool {
+func fires(t *testing.T, expr, series string, at time.Duration) bool {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, "load 1m\n  "+strings.ReplaceAll(series, "\n", "\n  "))
 	defer storage.Close()
 	engine := promqltest.NewTestEngineWithOpts(t, promql.EngineOpts{
 		MaxSamples: 10000, Timeout: time.Minute,
 	})
-	query, err := engine.NewInstantQuery(context.Background(), storage, nil, expr, time.Unix(0, 0).Add(29*time.Minute))
+	query, err := engine.NewInstantQuery(context.Background(), storage, nil, expr, time.Unix(0, 0).Add(at))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,22 +191,40 @@ func fires(t *testing.T, expr, series string) bool {
 	return len(vector) > 0
 }
 
+// healthy is what a healthy installation has beside the series of a case.
+func healthy(series string) string {
+	if strings.Contains(series, "modgate_build_info") {
+		return series
+	}
+	return series + "\n" + build
+}
+
 func TestAlerts(t *testing.T) {
 	seen := map[string]bool{}
-	for _, rule := range rules(t) {
+	found := rules(t)
+	for _, rule := range found {
 		cases, ok := all[rule.Alert]
 		if !ok {
 			t.Errorf("%s has no case", rule.Alert)
 			continue
 		}
 		seen[rule.Alert] = true
+		if len(cases.fires) == 0 || len(cases.quiet) == 0 {
+			t.Errorf("%s lacks a case in which it fires, or one in which it does not", rule.Alert)
+		}
+		// Prometheus tells of an alert when it has held for so long.
+		held, err := model.ParseDuration(rule.For)
+		if err != nil {
+			t.Fatalf("%s: %v", rule.Alert, err)
+		}
+		since := max(at-time.Duration(held), 0)
 		for _, series := range cases.fires {
-			if !fires(t, rule.Expr, series) {
+			if !fires(t, rule.Expr, series, at) || !fires(t, rule.Expr, series, since) {
 				t.Errorf("%s does not fire: %s\n%s", rule.Alert, rule.Expr, series)
 			}
 		}
 		for _, series := range cases.quiet {
-			if fires(t, rule.Expr, series) {
+			if fires(t, rule.Expr, series, at) {
 				t.Errorf("%s fires: %s\n%s", rule.Alert, rule.Expr, series)
 			}
 		}
@@ -210,6 +232,23 @@ func TestAlerts(t *testing.T) {
 	for name := range all {
 		if !seen[name] {
 			t.Errorf("there is no alert %s", name)
+		}
+	}
+}
+
+// TestOnlyItsOwn holds that what one alert is about makes no other one fire.
+func TestOnlyItsOwn(t *testing.T) {
+	found := rules(t)
+	for name, cases := range all {
+		for _, series := range cases.fires {
+			if name != "ModgateDown" {
+				series = healthy(series)
+			}
+			for _, rule := range found {
+				if rule.Alert != name && fires(t, rule.Expr, series, at) {
+					t.Errorf("%s fires on what %s is about: %s", rule.Alert, name, series)
+				}
+			}
 		}
 	}
 }
