@@ -187,10 +187,12 @@ fn is_enforced(cluster: &Cluster, namespace: &str) -> bool {
         && creating(cluster, namespace, "good").is_empty()
 }
 
-/// An authority and a certificate as another program might have made them, for so many days.
-fn made(authority_name: &str, names: &[&str], days: u64) -> [String; 4] {
+/// An authority and a certificate as another program might have made them, for so many days from now.
+fn made(authority_name: &str, names: &[&str], days: i64) -> [String; 4] {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("clock");
-    let ends = rcgen::date_time_ymd(1970, 1, 1) + now + Duration::from_secs(days * 86_400);
+    let away = Duration::from_secs(days.unsigned_abs() * 86_400);
+    let ends = if days < 0 { now - away } else { now + away };
+    let ends = rcgen::date_time_ymd(1970, 1, 1) + ends;
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, authority_name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -371,6 +373,30 @@ fn an_originals_secret_is_adopted() {
         "get secret -n adopted gatekeeper-webhook-server-cert -o jsonpath={.metadata.labels}";
     assert_eq!(succeeds(cluster, labels, ""), r#"{"gatekeeper.sh/system":"yes"}"#);
     succeeds(cluster, "delete validatingwebhookconfiguration validating-adopted", "");
+}
+
+/// A cluster that was off for so long that authority and certificate have expired: both are made anew before the first
+/// request, though the webhook configuration trusts the old one.
+#[test]
+fn an_expired_authority_is_replaced_at_start() {
+    let _alone = alone();
+    let Some(cluster) = Cluster::shared() else { return };
+    prepare(cluster, "expired");
+    let old = made("gatekeeper-ca", &["gatekeeper-webhook-service.expired.svc", "127.0.0.1"], -1);
+    create_secret(cluster, "expired", &old, "");
+    let server = Rotating::start(cluster, "expired", RotationTimes::default());
+    let trusting = configuration("expired", server.server.address)
+        .replace("url: ", &format!("caBundle: {}, url: ", STANDARD.encode(&old[0])));
+    succeeds(cluster, "create -f -", &trusting);
+    eventually("the process is ready", || is_ready(server.health));
+    eventually("it is enforced", || is_enforced(cluster, "expired"));
+    let new = secret(cluster, "expired");
+    assert!(new[0] != old[0] && new[2] != old[2], "neither is the old one");
+    let what = "validatingwebhookconfiguration validating-expired";
+    for bundle in bundles(&get(cluster, what)) {
+        assert!(bundle.contains(new[0].trim()), "the new authority is trusted: {bundle}");
+    }
+    succeeds(cluster, &format!("delete {what}"), "");
 }
 
 /// Three replicas behind a balancer, an authority that expires soon, and then a Secret that is
