@@ -16,11 +16,12 @@ use std::{
     path::PathBuf,
     process::{Child, Command},
     thread,
+    time::Instant,
 };
 
 use modgate_e2e::{client, eventually, free_address, is_ready, succeeds};
 use modgate_testkit::{
-    cluster::{Cluster, Options, build},
+    cluster::{Cluster, Options, balancer::Balancer, build},
     corpus,
 };
 use modgate_value::yaml;
@@ -95,6 +96,7 @@ fn flags_of_the_chart_exist() {
 /// The program as a Pod of the manifest runs it, but for where it listens.
 struct Installed {
     child: Child,
+    webhooks: SocketAddr,
     health: SocketAddr,
     metrics: SocketAddr,
     log: PathBuf,
@@ -134,7 +136,7 @@ impl Installed {
             .stderr(File::create(&log).expect("file"))
             .spawn()
             .expect("modgate");
-        Self { child, health, metrics, log, _folder: folder }
+        Self { child, webhooks, health, metrics, log, _folder: folder }
     }
 }
 
@@ -527,4 +529,143 @@ fn the_rights_of_a_narrow_split_installation_suffice_and_no_more() {
         fs::read_to_string(&other.log).expect("log").contains(expected)
     });
     assert!(!is_ready(other.health));
+}
+
+/// The commands and answers of a step of `docs/quick-start.md`: each block, whatever its language.
+fn blocks_of(step: &str) -> Vec<String> {
+    let path = corpus::repository().join("docs/quick-start.md");
+    let page = fs::read_to_string(path).expect("docs/quick-start.md");
+    let (_, section) = page.split_once(&format!("\n## {step}\n")).expect(step);
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let mut blocks = Vec::new();
+    for block in section.split("\n```").skip(1).step_by(2) {
+        blocks.push(block.split_once('\n').expect("a language").1.to_owned());
+    }
+    blocks
+}
+
+/// A command as it is typed in the repository.
+fn typed(cluster: &Cluster, command: &str) -> Command {
+    let folder = cluster.kubectl_binary().parent().expect("a folder").display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").expect("PATH"));
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", command]).current_dir(corpus::repository());
+    shell.env("PATH", path).env("KUBECONFIG", cluster.kubeconfig());
+    shell
+}
+
+/// What nodes, the controller of Deployments and the network do where there is none of them: runs as many Pods as
+/// the Deployment wants, lets the Service lead to them, and reports them.
+fn run_deployment(cluster: &Cluster) -> Vec<Installed> {
+    let get = |what: &str| modgate_e2e::kubectl(cluster, &format!("get {what} -o json"), "").stdout;
+    let parsed = |what: &str| serde_json::from_str::<Value>(&get(what)).ok();
+    let of_deployment = format!("deployment modgate -n {NAMESPACE}");
+    eventually("the manifest is applied to its end", || {
+        // The webhook configurations come last.
+        let all = parsed("validatingwebhookconfigurations,mutatingwebhookconfigurations");
+        let count = all.and_then(|all| Some(all["items"].as_array()?.len()));
+        count == Some(4) && parsed(&of_deployment).is_some()
+    });
+    let deployment = parsed(&of_deployment).expect("a Deployment");
+    let replicas = deployment["spec"]["replicas"].as_u64().expect("replicas");
+    let pods: Vec<Installed> = (0..replicas)
+        .map(|number| {
+            let mut pod = deployment["spec"]["template"].clone();
+            pod["apiVersion"] = "v1".into();
+            pod["kind"] = "Pod".into();
+            pod["metadata"]["name"] = format!("modgate-{number}").into();
+            succeeds(cluster, &format!("create -n {NAMESPACE} -f -"), &pod.to_string());
+            Installed::start(cluster, &pod, &[])
+        })
+        .collect();
+    let addresses: Vec<SocketAddr> = pods.iter().map(|pod| pod.webhooks).collect();
+    let balancer = Balancer::start(&addresses).expect("a balancer");
+    // By name, and thus with the certificate of the Service.
+    let service = r#"{"spec":{"type":"ExternalName","externalName":"localhost","clusterIP":null,"clusterIPs":null}}"#;
+    let patch = |what: &str, patch: &str, more: &str| {
+        let arguments = format!("patch {what} --type=merge {more} -p {patch}");
+        succeeds(cluster, &arguments, "");
+    };
+    patch(&format!("service gatekeeper-webhook-service -n {NAMESPACE}"), service, "");
+    for configuration in ["gatekeeper", "kubemod"] {
+        for kind in ["mutating", "validating"] {
+            let name =
+                format!("{kind}webhookconfiguration/{configuration}-{kind}-webhook-configuration");
+            let found = parsed(&name).expect("a configuration");
+            let count = found["webhooks"].as_array().expect("webhooks").len();
+            let port = balancer.address().port();
+            let ports: Vec<Value> = (0..count)
+                .map(|number| {
+                    let path = format!("/webhooks/{number}/clientConfig/service/port");
+                    json!({"op": "add", "path": path, "value": port})
+                })
+                .collect();
+            let ports = Value::from(ports).to_string();
+            succeeds(cluster, &format!("patch {name} --type=json -p {ports}"), "");
+        }
+    }
+    pods.iter().for_each(|pod| eventually("a Pod is ready", || is_ready(pod.health)));
+    let status = json!({"status": {
+        "observedGeneration": deployment["metadata"]["generation"],
+        "replicas": replicas, "updatedReplicas": replicas,
+        "readyReplicas": replicas, "availableReplicas": replicas,
+    }});
+    patch(&of_deployment, &status.to_string(), "--subresource=status");
+    pods
+}
+
+/// From an empty cluster to each denial that the page shows, by the commands of the page.
+#[test]
+fn a_newcomer_follows_the_quick_start() {
+    let Some(cluster) = Cluster::start(&Options::default()).expect("cluster") else { return };
+    let cluster = &cluster;
+    let started = Instant::now();
+    let told = |what: &str| eprintln!("{what} after {:.1} s", started.elapsed().as_secs_f64());
+    let readme = fs::read_to_string(corpus::repository().join("README.md")).expect("README.md");
+    let install = blocks_of("2. Install modgate");
+    for command in install[0].lines() {
+        let command = command.split(" --timeout").next().unwrap_or_default();
+        assert!(readme.contains(command), "the README installs otherwise than `{command}`");
+    }
+    let mut waiting = typed(cluster, &install[0]).spawn().expect("sh");
+    let pods = run_deployment(cluster);
+    assert!(waiting.wait().expect("kubectl").success());
+    assert_eq!(pods.len(), 3);
+    told("installed");
+    let succeeds = |step: &str, number: usize| {
+        let command = &blocks_of(step)[number];
+        let output = typed(cluster, command).output().expect("sh");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{command}: {stderr}");
+    };
+    // The command fails with these words. An object that was admitted before every replica knew the policy is taken
+    // back, and made again.
+    let is_refused = |step: &str, command: &str, words: &str| {
+        let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut tries = 0;
+        eventually(step, || {
+            tries += 1;
+            let output = typed(cluster, command).output().expect("sh");
+            if output.status.success() {
+                let undo = command.replace("kubectl apply", "kubectl delete --ignore-not-found");
+                typed(cluster, &undo).output().expect("sh");
+                return false;
+            }
+            let stderr = flat(&String::from_utf8_lossy(&output.stderr));
+            assert!(stderr.contains(&flat(words)), "{command}: {stderr}");
+            true
+        });
+        told(&format!("{step}: {tries} tries"));
+    };
+    succeeds("3. Apply a constraint", 0);
+    let denial = blocks_of("4. See the denial");
+    is_refused("the first denial", &denial[0], &denial[1]);
+    let blocks = blocks_of("5. Check workloads, not only Pods");
+    is_refused("a workload is denied", &blocks[0], "[Implied by pods-of-workloads]");
+    let blocks = blocks_of("6. Apply ModRules");
+    let (before, last) = blocks[0].trim_end().rsplit_once('\n').expect("several commands");
+    let output = typed(cluster, before).output().expect("sh");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    is_refused("a ModRule rejects", last, &blocks[1]);
+    succeeds("7. See what exists already", 0);
 }
