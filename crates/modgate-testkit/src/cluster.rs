@@ -163,13 +163,26 @@ impl Cluster {
     ///
     /// When it does not start again.
     pub fn restart<T>(&mut self, meanwhile: impl FnOnce() -> T) -> Result<Option<T>> {
+        self.restart_as(&Options::default(), meanwhile)
+    }
+
+    /// As [`restart`](Self::restart), but it starts again with these options.
+    ///
+    /// # Errors
+    ///
+    /// As `restart`.
+    pub fn restart_as<T>(
+        &mut self,
+        options: &Options,
+        meanwhile: impl FnOnce() -> T,
+    ) -> Result<Option<T>> {
         let Running::Built(program) = &mut self.running else { return Ok(None) };
         let keep = self.folder.join("keep");
         File::create(&keep)?;
         program.stop();
         let done = meanwhile();
         let binary = build::binaries()?.cluster;
-        (*program, _) = Program::start(&binary, &self.folder, &Options::default())?;
+        (*program, _) = Program::start(&binary, &self.folder, options)?;
         fs::remove_file(keep)?;
         Ok(Some(done))
     }

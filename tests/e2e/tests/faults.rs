@@ -233,6 +233,49 @@ fn the_api_server_restarts() {
     eventually_refused(&fixture.remote(), "after", "bad", "by a changed rule");
 }
 
+/// The control plane is upgraded by two minor versions and taken back: kinds, streamed lists and discovery change under
+/// the watches.
+#[test]
+fn the_api_server_is_upgraded_and_taken_back() {
+    let old = || Options { flags: vec!["--emulated-version=1.34".to_owned()] };
+    let Some(cluster) = Cluster::start(&old()).expect("cluster") else { return };
+    let mut fixture = Fixture::in_cluster(cluster, None);
+    let minor = |fixture: &Fixture| {
+        let version = succeeds(&fixture.cluster, "get --raw /version", "");
+        let version = Value::from_json(version.as_bytes()).expect("JSON");
+        version.get("emulationMinor").and_then(Value::as_str).map(str::to_owned)
+    };
+    if minor(&fixture).as_deref() != Some("34") {
+        eprintln!("skipped: this API server does not emulate older versions");
+        return;
+    }
+    let place = Place { files: vec![fixture.cluster.kubeconfig().to_owned()], context: None };
+    let (count, stop) = (Count::default(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        for loader in 0..LOADERS {
+            let (count, stop) = (&count, &stop);
+            let remote = Remote::connect(&place).expect("client");
+            scope.spawn(move || load(&remote, "load", loader, count, stop));
+        }
+        count.goes_on();
+        for (options, expected) in [(Options::default(), None), (old(), Some("34"))] {
+            let restarted = fixture.cluster.restart_as(&options, || ()).expect("restarted");
+            assert!(restarted.is_some(), "an API server that emulates versions is ours");
+            count.goes_on();
+            match expected {
+                Some(expected) => assert_eq!(minor(&fixture).as_deref(), Some(expected)),
+                None => assert_ne!(minor(&fixture).as_deref(), Some("34")),
+            }
+            // What changes afterwards is seen.
+            let message = format!("by a rule of {}", expected.unwrap_or("the newest"));
+            succeeds(&fixture.cluster, "apply -f -", &rule("refuse", "bad", &message));
+            eventually_refused(&fixture.remote(), &message.replace(' ', "-"), "bad", &message);
+        }
+    });
+    count.check("API server upgraded and taken back");
+}
+
 #[test]
 fn policies_come_and_go_by_the_thousand() {
     let Some(fixture) = Fixture::start() else { return };
@@ -339,6 +382,56 @@ fn a_namespace_goes_with_its_rules() {
     // One of the same name has none of its rules.
     namespace(&fixture.cluster, "doomed", "faults");
     eventually("nothing is refused", || make(&remote, "doomed", "again", "bad").is_ok());
+}
+
+/// A Namespace cannot be deleted, because a finalizer holds one of its rules: rules that still exist stay in force, others
+/// are not held up, and when the Namespace goes its rules go.
+#[test]
+fn a_namespace_is_stuck_in_deletion() {
+    let Some(fixture) = Fixture::start() else { return };
+    if !fixture.cluster.has_controllers() {
+        eprintln!("skipped: nobody removes Namespaces here");
+        return;
+    }
+    let cluster = &fixture.cluster;
+    // Nothing can be made in a Namespace that is being deleted, so changes have to be reviewed, too.
+    let webhook = fixture._server.webhook("stuck", "/validate");
+    succeeds(cluster, "create -f -", &webhook.replace("[CREATE]", "[CREATE, UPDATE]"));
+    namespace(cluster, "stuck", "stuck");
+    let finalizers = "namespace: stuck, finalizers: [example.com/held]";
+    let held = rule("held", "bad", "by the held").replace("namespace: load", finalizers);
+    succeeds(cluster, "create -f -", &held);
+    let map = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: kept, {finalizers}}}\ndata: {{kind: good}}\n"
+    );
+    succeeds(cluster, "create -f -", &map);
+    let change = || {
+        let patch = r#"patch configmap kept -n stuck --type=merge -p {"data":{"kind":"bad"}}"#;
+        kubectl(cluster, &format!("{patch} --dry-run=server"), "").stderr
+    };
+    eventually("its rule is in force", || change().contains("stuck/held"));
+    let phase = || succeeds(cluster, "get namespace stuck -o jsonpath={.status.phase}", "");
+    let ((), count) = fixture.under_load("load", || {
+        succeeds(cluster, "delete namespace stuck --wait=false", "");
+        eventually("it is being deleted", || phase() == "Terminating");
+        let marked = "get modrule held -n stuck -o jsonpath={.metadata.deletionTimestamp}";
+        eventually("its rule is being deleted", || !succeeds(cluster, marked, "").is_empty());
+        // Rules of others change as before.
+        succeeds(cluster, "apply -f -", &rule("refuse", "bad", "by a changed rule"));
+        eventually_refused(&fixture.remote(), "meanwhile", "bad", "by a changed rule");
+        // A rule that is there is in force.
+        assert!(change().contains("stuck/held"), "{}", change());
+        assert_eq!(phase(), "Terminating");
+        for what in ["modrule held", "configmap kept"] {
+            let release = r#"-n stuck --type=merge -p {"metadata":{"finalizers":null}}"#;
+            succeeds(cluster, &format!("patch {what} {release}"), "");
+        }
+        eventually("it is gone", || !kubectl(cluster, "get namespace stuck", "").success);
+    });
+    count.check("a namespace stuck in deletion");
+    namespace(cluster, "stuck", "stuck");
+    let remote = fixture.remote();
+    eventually("nothing is refused", || make(&remote, "stuck", "again", "bad").is_ok());
 }
 
 /// Watches stand still until everything they missed is compacted, and then break off: the API server
