@@ -149,9 +149,10 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
 
     let mut release = Release { files: BTreeMap::new(), about: &about };
     let mut archives = Vec::new();
+    let notices = supply::notices()?;
     for program in &programs {
         let name = format!("modgate-{}-linux-{}.tar.gz", about.version, program.arch.name());
-        let bytes = archive(&about, program, &papers)?;
+        let bytes = archive(&about, program, &papers, &notices)?;
         archives.push((program.arch, name.clone(), sha256(&bytes)));
         release.add(&name, bytes);
     }
@@ -335,10 +336,11 @@ fn authorities(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// What people download for one processor.
-fn archive(about: &About, program: &Program, papers: &Papers) -> Result<Vec<u8>> {
+fn archive(about: &About, program: &Program, papers: &Papers, notices: &str) -> Result<Vec<u8>> {
     let mut tar = Tar::new(about.time);
     tar.file("modgate", 0o755, &program.bytes)?;
     tar.file("LICENSE", 0o644, read("LICENSE")?.as_bytes())?;
+    tar.file("THIRD-PARTY.txt", 0o644, notices.as_bytes())?;
     tar.folder("completions")?;
     for (name, text) in &papers.completions {
         tar.file(&format!("completions/{name}"), 0o644, text)?;

@@ -9,6 +9,7 @@
 
 mod image;
 mod license;
+mod notices;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -48,6 +49,13 @@ const SOURCES: &[&str] =
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let _ = args.check;
     hold(args.sbom.as_deref())
+}
+
+/// The licenses of what ships, with their texts.
+pub(crate) fn notices() -> Result<String> {
+    let rules = Rules::parse(&fs::read_to_string(corpus::repository().join("deny.toml"))?)?;
+    let lock = fs::read_to_string(corpus::repository().join("Cargo.lock"))?;
+    Supply::read(&rules.targets, &lock)?.notices()
 }
 
 /// Writes the bill of materials; whether everything in it may come in.
@@ -123,6 +131,8 @@ struct Package {
     name: String,
     version: String,
     license: Option<String>,
+    /// Where its files are.
+    folder: PathBuf,
     /// `None` for ours.
     source: Option<String>,
     /// SHA-256 of what was downloaded.
@@ -197,10 +207,12 @@ impl Supply {
                 root = Some(id.to_owned());
             }
             let license = text("license");
+            let manifest = text("manifest_path").map(PathBuf::from)?;
             let package = Package {
                 name,
                 version,
                 license,
+                folder: manifest.parent()?.to_owned(),
                 source,
                 checksum,
                 wildcards,

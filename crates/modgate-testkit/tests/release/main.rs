@@ -290,7 +290,7 @@ fn check_files(tar: &Path, release: &Path, arch: &str, answers: &str) {
     assert_eq!(digest(&unpacked.path().join("modgate")), digest(&root.path().join("modgate")));
     assert_eq!(
         names(unpacked.path()),
-        ["LICENSE", "completions", "man", "modgate"].map(str::to_owned).into()
+        ["LICENSE", "THIRD-PARTY.txt", "completions", "man", "modgate"].map(str::to_owned).into()
     );
     let scripts = ["_modgate", "_modgate.ps1", "modgate.bash", "modgate.elv", "modgate.fish"];
     assert_eq!(names(&unpacked.path().join("completions")), scripts.map(str::to_owned).into());
