@@ -441,9 +441,10 @@ fn completed(request: &Value) -> Value {
     let given = request.as_object().into_iter().flat_map(|it| it.iter());
     for (name, value) in given.filter(|(name, _)| !matches!(name.as_str(), "object" | "uid")) {
         let is_old = name.as_str() == "oldObject";
-        if !value.is_null() && !(is_old && operation == Operation::Create) {
-            members.insert(name.clone(), value.clone());
+        if value.is_null() || is_old && operation == Operation::Create {
+            continue;
         }
+        members.insert(name.clone(), value.clone());
     }
     members.into()
 }
