@@ -94,7 +94,7 @@ fn changed(request: &Value, texts: &[Value], random: &mut Random) -> Value {
         let other = match value::at(&object, &path) {
             Some(Value::String(_)) => texts.get(random.below(texts.len())).cloned(),
             Some(Value::Number(_)) => {
-                Some(Value::from([0_i64, 1, 2, 80, 1000, 65_535][random.below(6)]))
+                NUMBERS.get(random.below(NUMBERS.len())).copied().map(Value::from)
             }
             Some(Value::Bool(is_set)) => Some(Value::from(!is_set)),
             _ => None,
@@ -115,6 +115,8 @@ fn changed(request: &Value, texts: &[Value], random: &mut Random) -> Value {
     })
 }
 
+/// Numbers in the place of others.
+const NUMBERS: [i64; 6] = [0, 1, 2, 80, 1000, 65_535];
 /// What no change touches.
 const FIXED: [&str; 5] = ["apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace"];
 
@@ -167,7 +169,7 @@ fn beside(
                 let of_shadow = metrics.lines().filter(|line| line.contains("shadow"));
                 panic!("{error}: {sent} sent, {:#?}", of_shadow.collect::<Vec<_>>())
             });
-        if sent % (WAITING * 125) == 0 || sent == WAITING {
+        if sent.is_multiple_of(WAITING * 125) || sent == WAITING {
             eprintln!("{sent} of {} reviews", reviews.len());
         }
     }

@@ -66,6 +66,12 @@ type SharedCall<'a> = (Key, [Identity<'a>; CALL_ARGS]);
 /// The value of a call, and what it took.
 type Paid<'a> = (Option<Value<'a>>, Spent);
 
+impl Default for Memo<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<'a> Memo<'a> {
     /// Without any document.
     pub fn new() -> Self {
