@@ -192,6 +192,9 @@ fn verdict(case: &Case, exit: Option<i32>, stdout: &str, stderr: &str) -> Verdic
         other.push(format!("no message with the code `{code}`"));
     }
     let hint = case.hint.as_ref().map(|hint| everything.contains(hint.as_str()));
+    for leak in said::leaks(&everything) {
+        other.push(format!("says `{leak}`, which is a word of the program's own making"));
+    }
     for wanted in &case.says {
         if !everything.contains(wanted.as_str()) {
             other.push(format!("does not say `{wanted}`"));

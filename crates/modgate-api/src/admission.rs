@@ -385,7 +385,7 @@ mod tests {
             (
                 r#"{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
                     "request": {"kind": {"kind": 3}}}"#,
-                "request.kind.kind: invalid type: integer `3`, expected a string",
+                "request.kind.kind: expected a string, got the number `3`",
             ),
             (
                 r#"{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",

@@ -162,11 +162,11 @@ mod tests {
         for (spec, message) in [
             (
                 r#"{"patch": [{"value": 8080}]}"#,
-                "spec.patch[0].value: invalid type: integer `8080`, expected a string",
+                "spec.patch[0].value: expected a string, got the number `8080`",
             ),
             (
                 r#"{"match": [{}, {"negate": "yes"}]}"#,
-                "spec.match[1].negate: invalid type: string \"yes\", expected a boolean",
+                "spec.match[1].negate: expected a boolean, got the string `yes`",
             ),
             (
                 r#"{"executionTier": 40000}"#,

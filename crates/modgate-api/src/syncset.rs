@@ -65,7 +65,7 @@ mod tests {
             "{gvks: [{group: networking.k8s.io, version: v1, kind: Ingress}, {kind: X}]}",
             Ok(&["networking.k8s.io/v1 Ingress", " X"]),
         );
-        let wrong = "spec.gvks[0]: invalid type: integer `1`, expected an object";
+        let wrong = "spec.gvks[0]: expected an object, got the number `1`";
         check("{gvks: [1]}", Err(wrong));
     }
 }

@@ -56,6 +56,9 @@ codes! {
     /// A field of the built-in kinds that does not exist, and is close to one that does; or a field of a list, a
     /// text or a number, which have none.
     UnknownPath = "unknown-path",
+    /// A key or a text has a letter that is not seen, such as a no-break space, or quotation marks of typesetting, which
+    /// are no quotes: it is not what it looks like.
+    OddLetter = "odd-letter",
     /// A setting that has no effect on this policy.
     NoEffect = "no-effect",
     /// An expression does not fit the type of a kind that the policy matches; the API server says so in

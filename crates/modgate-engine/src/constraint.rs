@@ -46,3 +46,4 @@ pub use self::{
     },
 };
 pub(crate) use known::METADATA;
+pub(crate) use source::lint::{counts, verbs};

@@ -97,6 +97,7 @@ mod policy;
 pub mod provider;
 mod review;
 mod snapshot;
+pub mod sync_data;
 
 pub use code::Code;
 pub use config::{

@@ -16,6 +16,7 @@ mod matching;
 mod mutator;
 mod object;
 mod once;
+mod odd;
 pub(crate) mod places;
 mod rego;
 mod resources;
@@ -39,7 +40,7 @@ pub use definitions::Definitions;
 pub(crate) use fields::help as known_fields;
 pub(crate) use mutator::advise as advise_mutator;
 pub use object::of_object;
-pub(crate) use once::{checked_once, misspelt_once};
+pub(crate) use once::{checked_once, misspelt_once, unseen_once};
 pub use unloaded::{Mistake, Place, not_loaded};
 
 use crate::{Code, PolicyId, PolicySource, Position, Problem, Severity};
@@ -95,6 +96,7 @@ pub(crate) fn lint(
     let mut lints = Lints { id, source, definitions, found: Vec::new() };
     version(&mut lints);
     repeated(&mut lints);
+    odd::lint(&mut lints);
     fields::metadata(&mut lints);
     allow::check(&mut lints);
     match id.group.as_str() {
@@ -116,6 +118,7 @@ pub(crate) fn lint(
             fields::lint(&mut lints);
             template::lint(&mut lints);
             template::paths(&mut lints);
+            sync::required(&mut lints);
         }
         admissionregistration::GROUP => {
             fields::lint(&mut lints);
@@ -148,6 +151,7 @@ pub(crate) fn unread(
     let mut lints = Lints { id, source, definitions, found: Vec::new() };
     version(&mut lints);
     repeated(&mut lints);
+    odd::lint(&mut lints);
     fields::metadata(&mut lints);
     if id.group != modrule::GROUP && id.group != constraints::GROUP {
         fields::lint(&mut lints);

@@ -33,7 +33,7 @@ pub use compile::{FieldError, FieldErrorKind};
 pub use path::{PathError, PathTemplate};
 
 pub(crate) use admission::compile_or_deny;
-pub(crate) use advice::{decoding as decoding_advice, plain_words};
+pub(crate) use advice::decoding as decoding_advice;
 pub(crate) use compile::{CompiledModRule, compile};
 pub(crate) use fault::faults;
 pub(crate) use lint::unknown_fields;

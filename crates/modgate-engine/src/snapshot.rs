@@ -1,5 +1,6 @@
 //! Compiled policies, immutable.
 
+mod bound;
 mod expanded;
 mod load;
 

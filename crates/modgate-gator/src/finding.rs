@@ -123,11 +123,12 @@ pub(crate) fn report() -> Report {
     Report::new(env!("CARGO_PKG_VERSION"))
 }
 
-/// Adds a violation by an object of the input.
+/// Adds a violation by an object of the input, whose policy `read` a field, a pointer.
 pub(crate) fn violation(
     report: &mut Report,
     violation: &Violation,
     (manifest, source): (&Manifest, &Source),
+    read: Option<&str>,
 ) {
     let object = &manifest.object;
     let Guidance { owner, remediation, docs_url } = violation.guidance();
@@ -155,7 +156,7 @@ pub(crate) fn violation(
         name: object.name().to_owned(),
     };
     let said = (violation.message.as_str(), &violation.details);
-    let (place, field) = place::of_violation(manifest, source, said, None);
+    let (place, field) = place::of_violation(manifest, source, said, read);
     let finding = Finding::new(rule, level, violation.message.as_str()).at(place).about(subject);
     report.findings.push(Finding { action: violation.action.to_string(), field, ..finding });
 }

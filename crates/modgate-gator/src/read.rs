@@ -13,6 +13,7 @@ use std::{
 
 use modgate_api::meta::GroupVersionKind;
 use modgate_api::meta::ObjectExt as _;
+pub(crate) use modgate_engine::sync_data::what;
 use modgate_value::{
     Str, Value, gofmt,
     gotime::{Time, Zone},
@@ -253,18 +254,6 @@ fn objects_of(text: &str) -> Result<Vec<Value>, String> {
 /// The original's error for a text that is not YAML, with its prefix.
 fn converting(error: &yaml::Error) -> String {
     format!("error converting YAML to JSON: {error}")
-}
-
-/// The type of a value, in words.
-pub(crate) fn what(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }
 
 /// Splits a text that begins as JSON: the part after the first document separator is YAML.

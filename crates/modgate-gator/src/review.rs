@@ -1,11 +1,11 @@
 //! Reviews: the engine decides one object or request, and gator's details are kept.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
-use modgate_api::meta::ObjectExt as _;
+use modgate_api::meta::{ObjectExt as _, Operation};
 use modgate_engine::{
-    Decision, Evaluation, Failure, Host, HostError, Observer, PlannedResultant, Review, Snapshot,
-    Stages, Trace,
+    Decision, Evaluation, Failure, Faults, Host, HostError, Observer, PlannedResultant, PolicyId,
+    Review, Snapshot, Stages, Trace,
     admissionpolicy::{Authorizer, NoAuthorizer, NoParams, Params, Types},
     constraint::{
         Arena, Cause, ConstraintKey, ConstraintOutcome, ConstraintTrace, Driver, ExpressionResult,
@@ -111,6 +111,22 @@ impl Session {
     /// The actions of mutators and ModRules since the last time, decision by decision.
     pub(crate) fn take_changes(&mut self) -> Vec<Trace> {
         std::mem::take(&mut self.changes)
+    }
+
+    /// The fields that these policies read last before they objected to an object. They see it as a request that creates
+    /// it: gator's own input of an object alone has no place for what a policy reads.
+    pub(crate) fn faults(
+        &mut self,
+        snapshot: &Snapshot,
+        inventory: &Inventory,
+        (object, namespace): (&Value, Option<&Value>),
+        policies: &BTreeSet<PolicyId>,
+    ) -> Faults {
+        let review = Review::of_object(object.clone(), Operation::Create, "");
+        let host =
+            GatorHost { outside: &self.outside, namespace, objects: self.objects.as_deref() };
+        let mut evaluation = Evaluation::new(&host, inventory, &mut self.arena);
+        snapshot.faults(&review, policies, &mut evaluation)
     }
 
     /// Runs stages of a review. `namespace` is the Namespace of the object, if it is known.

@@ -1,14 +1,12 @@
 //! `gator sync test`: is what templates need of other objects synced? (7.7)
 
-mod needs;
-
 use std::collections::BTreeSet;
 
 use modgate_api::meta::GroupVersionKind;
 use modgate_api::meta::ObjectExt as _;
+use modgate_engine::sync_data::{Needs, needs_of};
 use modgate_value::{Str, Value};
 
-use self::needs::{Needs, needs_of};
 use crate::{Failure, Io, args::SyncTestArgs, finding, policies::is_template, read, read::input};
 
 /// Kinds, by group, version and kind.

@@ -16,7 +16,10 @@ use modgate_api::{
     mutations::Mutator,
     syncset,
 };
-use modgate_engine::{Code, EngineConfig, Review, Snapshot, Stages};
+use modgate_engine::{
+    Code, EngineConfig, PolicyId, Review, Snapshot, Stages, admissionpolicy::PolicyKind,
+    constraint::Violation,
+};
 use modgate_policies::notes;
 use modgate_report::{Report, about_policies, printable};
 use modgate_value::{Str, Value, diag::Diagnostic};
@@ -39,6 +42,8 @@ struct TestResult<'o> {
     outcome: Outcome,
     index: usize,
     resource: &'o Resource,
+    /// The field that its policy read last, a pointer, if that was asked for.
+    field: Option<String>,
 }
 
 /// Everything that policies said about the input.
@@ -62,7 +67,7 @@ pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8
     }
     let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
     let settings = Settings::of(&args.cel, args.verbose)?;
-    let mut tested = evaluate(args, &settings, &resources, true)?;
+    let mut tested = evaluate(args, &settings, &resources, (true, false))?;
     let is_denied = tested.results.iter().any(|result| denies(&result.outcome));
     if args.deny_only {
         tested.results.retain(|result| denies(&result.outcome));
@@ -117,12 +122,15 @@ fn reported(
     if !finding::diagnostics(findings, args.strict, quiet, report, io) {
         return Err(Failure::silent(2));
     }
-    let mut tested = evaluate(args, &settings, &input.resources, false)?;
+    // Only reports mark fields.
+    let marks = outputs.iter().any(|output| !OWN.contains(&output.format));
+    let mut tested = evaluate(args, &settings, &input.resources, (false, marks))?;
     let notes = std::mem::take(&mut tested.notes).into_iter().filter(|_| !quiet);
     notes.for_each(|note| io.note(&printable(&note)));
     for result in &tested.results {
         if let Some((manifest, source)) = input.origin(result.index) {
-            finding::violation(report, &result.outcome.violation, (manifest, source));
+            let (violation, field) = (&result.outcome.violation, result.field.as_deref());
+            finding::violation(report, violation, (manifest, source), field);
         }
     }
     if args.deny_only {
@@ -139,12 +147,13 @@ fn reported(
     Ok(())
 }
 
-/// Evaluates every object of the input.
+/// Evaluates every object of the input. With `marks`, violating policies are evaluated once more for the field that they
+/// read last.
 fn evaluate<'o>(
     args: &TestArgs,
     settings: &Settings,
     resources: &'o [Resource],
-    is_gator: bool,
+    (is_gator, marks): (bool, bool),
 ) -> Result<Tested<'o>, Failure> {
     let objects: Vec<&Value> = resources.iter().map(|resource| &resource.object).collect();
     let admission_policies = if is_gator { None } else { AdmissionPolicies::of(&objects)? };
@@ -160,13 +169,21 @@ fn evaluate<'o>(
         if let Some(own) = &admission_policies {
             reviewed.outcomes.extend(own.review(object, expander.namespace_of(object))?);
         }
-        Ok((reviewed, text))
+        let fields = match marks {
+            true => {
+                let all = (&policies, &expander, admission_policies.as_ref());
+                fields(object, &reviewed.outcomes, all, session)
+            }
+            false => vec![None; reviewed.outcomes.len()],
+        };
+        Ok((reviewed, text, fields))
     });
     let (mut results, mut timings, mut printed) = (Vec::new(), Vec::new(), String::new());
     for (index, (resource, reviewed)) in resources.iter().zip(reviewed).enumerate() {
-        let (reviewed, text) = reviewed.map_err(failed)?;
-        let outcomes = reviewed.outcomes.into_iter();
-        results.extend(outcomes.map(|outcome| TestResult { outcome, index, resource }));
+        let (reviewed, text, fields) = reviewed.map_err(failed)?;
+        let outcomes = reviewed.outcomes.into_iter().zip(fields);
+        let result = |(outcome, field)| TestResult { outcome, index, resource, field };
+        results.extend(outcomes.map(result));
         timings.extend(reviewed.timings);
         if printed.len() <= output::MAX_PRINTED {
             printed.push_str(&text);
@@ -178,6 +195,43 @@ fn evaluate<'o>(
         false => unseen(&objects, &expander, admission_policies.is_some()),
     };
     Ok(Tested { results, timings, printed, policies, notes })
+}
+
+/// The field that the policy of each outcome read last, a pointer.
+fn fields(
+    object: &Value,
+    outcomes: &[Outcome],
+    (policies, expander, own): (&Policies, &Expander, Option<&AdmissionPolicies>),
+    session: &mut Session,
+) -> Vec<Option<String>> {
+    let id = |outcome: &Outcome| {
+        let Violation { kind, constraint, resultant, .. } = &outcome.violation;
+        let is_own = kind == admissionregistration::POLICY_KIND;
+        let id = match is_own {
+            true => PolicyKind::Validating.id(constraint),
+            false => PolicyId::of_constraint(kind, constraint),
+        };
+        resultant.is_none().then_some((is_own, id))
+    };
+    let ids: BTreeSet<(bool, PolicyId)> = outcomes.iter().filter_map(id).collect();
+    let (of_own, of_constraints): (Vec<_>, Vec<_>) = ids.into_iter().partition(|(own, _)| *own);
+    let set = |ids: Vec<(bool, PolicyId)>| ids.into_iter().map(|(_, id)| id).collect();
+    let namespace = expander.namespace_of(object);
+    let mut found = Vec::new();
+    if !of_constraints.is_empty() {
+        let (snapshot, inventory) = (&expander.snapshot, &policies.inventory);
+        let ids = set(of_constraints);
+        found.push(session.faults(snapshot, inventory, (object, namespace), &ids));
+    }
+    if let Some(own) = own.filter(|_| !of_own.is_empty()) {
+        found.push(own.faults((object, namespace), &set(of_own), session));
+    }
+    let field = |outcome: &Outcome| {
+        let (_, id) = id(outcome)?;
+        let message = &outcome.violation.message;
+        found.iter().find_map(|faults| faults.field(&id, message)).map(str::to_owned)
+    };
+    outcomes.iter().map(field).collect()
 }
 
 /// What policies do not see of the objects. A Namespace that is missing is not assumed here: match

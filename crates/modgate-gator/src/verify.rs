@@ -128,6 +128,12 @@ fn verified(
             false => members::warnings(&args.paths.join(" "), &suites),
         };
         findings.append(&mut unread);
+        let paths: Vec<PathBuf> = args
+            .paths
+            .iter()
+            .map(|path| io.path(path.strip_suffix("/...").unwrap_or(path)))
+            .collect();
+        findings.extend(paths::unmatched(&args.exclude, paths.iter()));
         findings.extend(folders.iter().flat_map(kat::warnings));
         findings.extend(members::policies(&suites, &settings, shown));
         is_good = finding::diagnostics(findings, args.strict, args.quiet, report, io);

@@ -7,7 +7,10 @@ use std::{
 };
 
 pub use modgate_review::manifest::*;
-use modgate_value::diag::{Diagnostic, Source};
+use modgate_value::{
+    diag::{Diagnostic, Source},
+    near,
+};
 
 /// Files beyond this size are refused; the API server itself takes 3 MB at most.
 pub const MAX_FILE_BYTES: u64 = 32 << 20;
@@ -21,12 +24,12 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 #[non_exhaustive]
 pub enum FileError {
     /// The system refused.
-    #[error("cannot read `{}`: {}", path.display(), reason(source))]
+    #[error("cannot read `{}`: {}", path.display(), reason(cause))]
     Read {
         /// The file or folder.
         path: PathBuf,
         /// The system's message.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Larger than [`MAX_FILE_BYTES`].
     #[error("`{name}` is larger than {} MiB", MAX_FILE_BYTES >> 20)]
@@ -52,6 +55,14 @@ pub enum FileError {
         /// The link.
         path: PathBuf,
     },
+    /// A file in a folder whose name ends nearly as that of a file that is read.
+    #[error("`{}` is not read, because its name does not end in .yaml, .yml or .json", path.display())]
+    NearName {
+        /// The file.
+        path: PathBuf,
+        /// The name that is meant.
+        meant: String,
+    },
     /// A pipe, socket or device in a folder: reading it might never end.
     #[error("`{}` is not a regular file, skipped", path.display())]
     NotAFile {
@@ -70,7 +81,7 @@ impl FileError {
     /// Whether nothing is missed by skipping it: the files of a folder that contains its link are listed anyway, and a pipe
     /// holds no object.
     pub fn is_harmless(&self) -> bool {
-        matches!(self, Self::Loop { .. } | Self::NotAFile { .. })
+        matches!(self, Self::Loop { .. } | Self::NotAFile { .. } | Self::NearName { .. })
     }
 
     /// The same with another path in its text, such as one that is relative to the user's folder.
@@ -78,12 +89,13 @@ impl FileError {
     pub fn shown(self, shown: &dyn Fn(&Path) -> PathBuf) -> Self {
         let named = |name: String| shown(Path::new(&name)).display().to_string();
         match self {
-            Self::Read { path, source } => Self::Read { path: shown(&path), source },
+            Self::Read { path, cause } => Self::Read { path: shown(&path), cause },
             Self::TooLarge { name } => Self::TooLarge { name: named(name) },
             Self::NotText { name } => Self::NotText { name: named(name) },
             Self::TooDeep { path } => Self::TooDeep { path: shown(&path) },
             Self::Loop { path } => Self::Loop { path: shown(&path) },
             Self::NotAFile { path } => Self::NotAFile { path: shown(&path) },
+            Self::NearName { path, meant } => Self::NearName { path: shown(&path), meant },
         }
     }
 }
@@ -99,8 +111,12 @@ pub struct Listing {
 
 impl From<FileError> for Diagnostic {
     fn from(error: FileError) -> Self {
+        if let FileError::NearName { meant, .. } = &error {
+            let found = Self::warning(error.to_string()).code("nothing-found");
+            return found.help(format!("did you mean `{meant}`?"));
+        }
         let near = match &error {
-            FileError::Read { path, source } if source.kind() == io::ErrorKind::NotFound => {
+            FileError::Read { path, cause } if cause.kind() == io::ErrorKind::NotFound => {
                 crate::near_path::did_you_mean(path)
             }
             _ => None,
@@ -174,6 +190,11 @@ fn walk(entries: fs::ReadDir, folders: &mut Vec<Identity>, found: &mut Listing) 
             found.problems.push(FileError::NotAFile { path });
         } else if known {
             found.files.push(path);
+        } else if metadata.is_file()
+            && let Some(meant) = near_name(&path)
+            && !path.with_file_name(&meant).exists()
+        {
+            found.problems.push(FileError::NearName { path, meant });
         }
     }
 }
@@ -197,7 +218,7 @@ fn identity(path: &Path, _: &fs::Metadata) -> Identity {
 
 fn unreadable(path: &Path) -> impl Fn(io::Error) -> FileError {
     let path = path.to_owned();
-    move |source| FileError::Read { path: path.clone(), source }
+    move |cause| FileError::Read { path: path.clone(), cause }
 }
 
 /// Reads a file, or standard input for `-`.
@@ -211,6 +232,31 @@ pub fn read_file(path: &Path) -> Result<Source, FileError> {
     }
     let file = fs::File::open(path).map_err(unreadable(path))?;
     read_stream(&path.display().to_string(), file)
+}
+
+/// Endings of copies that editors and people keep beside a file. Without that file they may be meant themselves.
+const COPIES: [&str; 7] = ["bak", "copy", "new", "old", "orig", "save", "txt"];
+
+/// Endings of other formats with near names.
+const FORMATS: [&str; 4] = ["bson", "json5", "jsonl", "xml"];
+
+/// The name that is meant, if a name ends nearly as that of a file that is read.
+fn near_name(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let (stem, extension) = name.rsplit_once('.')?;
+    let is_read = |name: &str| {
+        let (_, extension) = name.rsplit_once('.').unwrap_or_default();
+        EXTENSIONS.contains(&extension)
+    };
+    if COPIES.contains(&extension) || name.ends_with('~') {
+        let plain = name.strip_suffix('~').unwrap_or(stem);
+        return is_read(plain).then(|| plain.to_owned());
+    }
+    if FORMATS.contains(&extension) {
+        return None;
+    }
+    let meant = near::nearest(extension, EXTENSIONS)?;
+    Some(format!("{stem}.{meant}"))
 }
 
 /// Whether a path stands for standard input: `-`.

@@ -8,7 +8,7 @@ use std::{
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 pub use modgate_review::manifest::is_of_a_tool;
-use modgate_value::{Value, yaml};
+use modgate_value::{Value, diag::Diagnostic, near, yaml};
 
 pub use crate::near_path::did_you_mean;
 
@@ -122,6 +122,39 @@ pub fn expanded(paths: &[PathBuf], exclude: &Exclude) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+/// Warnings about patterns of exclusions that leave out none of the files of paths.
+pub fn unmatched<'p>(
+    patterns: &[String],
+    paths: impl Iterator<Item = &'p PathBuf>,
+) -> Vec<Diagnostic> {
+    if patterns.is_empty() {
+        return Vec::new();
+    }
+    // Patterns of paths match files from the folder that their fixed part names.
+    let none = Exclude(GlobSet::empty());
+    let all: Vec<PathBuf> = paths.cloned().collect();
+    let listed = expanded(&all, &none).unwrap_or_default();
+    let listings = listed.iter().filter_map(|path| manifest::files(path).ok());
+    let files: Vec<PathBuf> = listings.flat_map(|listing| listing.files).collect();
+    let mut found = Vec::new();
+    for pattern in patterns {
+        let Ok(exclude) = Exclude::new(std::slice::from_ref(pattern)) else { continue };
+        if files.iter().any(|file| exclude.excludes(file)) {
+            continue;
+        }
+        let names = files.iter().flat_map(|file| file.iter()).filter_map(|part| part.to_str());
+        let mut finding =
+            Diagnostic::warning(format!("`--exclude {pattern}` leaves out no file")).code("nothing-found");
+        finding.help = near::did_you_mean(pattern, names).or_else(|| {
+            pattern.contains('/').then(|| {
+                "a pattern with `/` is a path as it is given, such as `policies/tests`".to_owned()
+            })
+        });
+        found.push(finding);
+    }
+    found
 }
 
 /// The files that a pattern matches, sorted.

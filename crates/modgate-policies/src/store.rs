@@ -201,7 +201,10 @@ impl PolicyStore {
                     }
                     for problem in listing.problems {
                         complete &= !matches!(problem, manifest::FileError::Read { .. });
-                        let finding = Diagnostic::error(problem.to_string());
+                        let finding = match problem {
+                            manifest::FileError::NearName { .. } => problem.into(),
+                            other => Diagnostic::error(other.to_string()),
+                        };
                         // Reported when it appears, not with each look.
                         if !self.skipped.contains(&finding.message) {
                             findings.push(finding.clone());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use modgate_value::{diag::Span, gofloat, near};
+use modgate_value::{diag::Span, gofloat, near, regex};
 
 use crate::{
     ast::{Binary, Function, Kind, Link, Node, Path, Root, Step, Text, Unary},
@@ -12,7 +12,7 @@ use crate::{
 /// Something legal that is probably not what the author meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lint {
-    /// The id of the quirk, such as `Q-04` (spec `kubemod.md`, section 9).
+    /// The id of the quirk, such as `Q-04` (spec `kubemod.md`, section 9); empty where there is none.
     pub id: &'static str,
     /// The effect.
     pub message: String,
@@ -51,11 +51,13 @@ pub(crate) fn lints(root: &Node) -> Vec<Lint> {
     walk(root, &mut |node| match &node.kind {
         Kind::Chain(first, links) => {
             if let Some(link) = links.first() {
+                chained(links, &mut lints);
                 missing_is_unequal(first, link, &checked, &mut lints);
                 numeric_text(first, link, &mut lints);
             }
             for link in links {
                 numeric_text(&link.right, link, &mut lints);
+                no_list(link, &mut lints);
                 pattern(link, &mut lints);
             }
         }
@@ -161,6 +163,34 @@ fn negative_index(key: &Node, out: &mut Vec<Lint>) {
     });
 }
 
+/// `a != b != c`, which compares the result of the first comparison.
+fn chained(links: &[Link], out: &mut Vec<Lint>) {
+    let is_comparison = |link: &&Link| {
+        use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
+        matches!(link.op, Equal | Greater | GreaterEqual | Less | LessEqual | NotEqual)
+    };
+    let second = links.iter().filter(is_comparison).nth(1);
+    let second = second.filter(|link| matches!(link.right.kind, Kind::Text(_) | Kind::Number(_)));
+    out.extend(second.map(|link| Lint {
+        id: "",
+        message: "this compares the result of another comparison, which is true or false".to_owned(),
+        span: link.right.span,
+        help: Some("a comparison has two sides: `a != b && a != c`".to_owned()),
+    }));
+}
+
+/// `in` in front of a text, which is no list.
+fn no_list(link: &Link, out: &mut Vec<Lint>) {
+    if link.op == Binary::In && matches!(link.right.kind, Kind::Text(_) | Kind::Number(_)) {
+        out.push(Lint {
+            id: "",
+            message: "what is behind `in` is no list, so this always fails".to_owned(),
+            span: link.right.span,
+            help: Some(format!("write `in [{}]`", link.right)),
+        });
+    }
+}
+
 fn numeric_text(side: &Node, link: &Link, out: &mut Vec<Lint>) {
     let (Binary::Equal | Binary::NotEqual, Kind::Text(Text { text, number: Some(number) })) =
         (link.op, &side.kind)
@@ -185,6 +215,11 @@ fn pattern(link: &Link, out: &mut Vec<Lint>) {
     if let Some(Err(message)) = &link.regex {
         let message = format!("this always fails: {message}");
         out.push(Lint { id: "Q-14", message, span, help: None });
+        return;
+    }
+    if regex::slashes(pattern) == regex::Slashes::Delimiters {
+        let help = Some(regex::without_slashes(pattern));
+        out.push(Lint { id: "Q-14", message: regex::IN_SLASHES.to_owned(), span, help });
         return;
     }
     let alternatives = pattern.split(['^', '$', '(', ')', '|', '?', ':']);
@@ -240,6 +275,12 @@ fn unknown_function(keys: &[Node], span: Span, out: &mut Vec<Lint>) {
             format!("there is no function `{name}`, so this always fails")
         },
         span,
-        help: Some(near::did_you_mean_or(name, &names, "the functions are")),
+        help: Some(match name {
+            "has" | "exists" | "defined" => "did you mean `isDefined`?".to_owned(),
+            "len" | "size" | "count" => "did you mean `length`?".to_owned(),
+            "empty" => "did you mean `isEmpty`?".to_owned(),
+            "now" | "time" | "timestamp" => "did you mean `date`?".to_owned(),
+            _ => near::did_you_mean_or(name, &names, "the functions are"),
+        }),
     });
 }

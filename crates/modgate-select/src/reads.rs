@@ -1,6 +1,6 @@
 //! The places of the document that an expression reads.
 
-use modgate_value::{Str, diag::Span};
+use modgate_value::{Str, Value, diag::Span};
 
 use crate::ast::{Binary, Kind, Link, Node, Path, Root, Step};
 
@@ -20,6 +20,9 @@ pub struct Read {
     pub steps: Vec<(ReadStep, Span)>,
     /// The texts with which the expression compares the value, each with its part of the text.
     pub compared: Vec<(Str, Span)>,
+    /// The texts, numbers and booleans of all comparisons, each with its part of the text, and whether it is one of an
+    /// order, such as `<`.
+    pub literals: Vec<(Value, Span, bool)>,
 }
 
 /// All places, the filters' included, in the order of the text.
@@ -46,6 +49,7 @@ fn visit(node: &Node, current: &[(ReadStep, Span)], found: &mut Vec<Read>) {
             // The path itself is the first that it adds; those of its filters follow.
             if let (Kind::Path(_), Some(read)) = (&first.kind, found.get_mut(before)) {
                 read.compared = links.first().map(texts).unwrap_or_default();
+                read.literals.extend(links.first().and_then(literal));
             }
             links.iter().for_each(|link| visit(&link.right, current, found));
         }
@@ -66,13 +70,29 @@ fn texts(link: &Link) -> Vec<(Str, Span)> {
     }
 }
 
+/// The literal on the right of a comparison.
+fn literal(link: &Link) -> Option<(Value, Span, bool)> {
+    let is_order = match link.op {
+        Binary::Equal | Binary::NotEqual => false,
+        Binary::Less | Binary::LessEqual | Binary::Greater | Binary::GreaterEqual => true,
+        _ => return None,
+    };
+    let value = match &link.right.kind {
+        Kind::Text(text) => Value::from(text.text.as_str()),
+        Kind::Number(number) => Value::from_json(number.to_string().as_bytes()).ok()?,
+        Kind::Bool(value) => Value::Bool(*value),
+        _ => return None,
+    };
+    Some((value, link.right.span, is_order))
+}
+
 fn visit_path(path: &Path, current: &[(ReadStep, Span)], found: &mut Vec<Read>) {
     let mut steps = match path.root {
         Root::Document => Vec::new(),
         Root::Current => current.to_vec(),
     };
     let index = found.len();
-    found.push(Read { steps: Vec::new(), compared: Vec::new() });
+    found.push(Read { steps: Vec::new(), compared: Vec::new(), literals: Vec::new() });
     let mut known = true;
     for step in &path.steps {
         let next = match step {

@@ -9,7 +9,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use crate::{MAX_DEPTH, Str, TooDeep, Value};
+use crate::{MAX_DEPTH, Str, TooDeep, Value, near};
 
 /// Why a value does not have the shape of a type, with the path to the offending member.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,20 +41,72 @@ impl serde::de::Error for DecodeError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        let found = match found {
-            Unexpected::Unit => "null".to_owned(),
-            Unexpected::Map => "an object".to_owned(),
-            Unexpected::Seq => "a list".to_owned(),
-            other => other.to_string(),
-        };
-        let expected = expected.to_string();
-        let expected = match expected.as_str() {
-            "a sequence" => "a list",
-            "a map" => "an object",
-            text if text.starts_with("struct ") => "an object",
-            text => text,
-        };
-        Self::custom(format_args!("invalid type: {found}, expected {expected}"))
+        let wanted = wanted(&expected.to_string(), false);
+        Self::custom(format_args!("expected {wanted}, got {}", shown(found)))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let wanted = wanted(&expected.to_string(), true);
+        Self::custom(format_args!("expected {wanted}, got {}", shown(found)))
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        let help = near::did_you_mean_or(variant, expected, "the values are");
+        Self::custom(format_args!("there is no value `{variant}`; {help}"))
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        let help = near::did_you_mean_or(field, expected, "the fields are");
+        Self::custom(format_args!("there is no field `{field}`; {help}"))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::custom(format_args!("the field `{field}` is missing"))
+    }
+}
+
+/// The longest part of a text that a message has.
+const MAX_SHOWN: usize = 60;
+
+/// A value in the words of YAML.
+fn shown(found: Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Unit => "null".to_owned(),
+        Unexpected::Map => "an object".to_owned(),
+        Unexpected::Seq => "a list".to_owned(),
+        Unexpected::Bool(value) => format!("the boolean `{value}`"),
+        Unexpected::Unsigned(number) => format!("the number `{number}`"),
+        Unexpected::Signed(number) => format!("the number `{number}`"),
+        Unexpected::Float(number) => format!("the number `{number}`"),
+        Unexpected::Str(text) => {
+            let cut: String = text.chars().take(MAX_SHOWN).collect();
+            let more = if cut.len() < text.len() { "…" } else { "" };
+            format!("the string `{cut}{more}`")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A type in the words of YAML; with `ranges`, a number has its limits.
+fn wanted(expected: &str, ranges: bool) -> String {
+    let between = |least: i64, most: i64| match ranges {
+        true => format!("a whole number from {least} to {most}"),
+        false => "a whole number".to_owned(),
+    };
+    match expected {
+        "a sequence" => "a list".to_owned(),
+        "a map" => "an object".to_owned(),
+        "i8" => between(i8::MIN.into(), i8::MAX.into()),
+        "i16" => between(i16::MIN.into(), i16::MAX.into()),
+        "i32" => between(i32::MIN.into(), i32::MAX.into()),
+        "i64" => between(i64::MIN, i64::MAX),
+        "u8" => between(0, u8::MAX.into()),
+        "u16" => between(0, u16::MAX.into()),
+        "u32" => between(0, u32::MAX.into()),
+        "u64" | "usize" => "a whole number from 0".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        text if text.starts_with("struct ") => "an object".to_owned(),
+        text => text.to_owned(),
     }
 }
 

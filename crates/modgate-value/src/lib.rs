@@ -35,6 +35,7 @@ pub mod gofmt;
 pub mod gotime;
 pub mod json;
 pub mod near;
+pub mod odd;
 mod number;
 pub mod pointer;
 pub mod regex;

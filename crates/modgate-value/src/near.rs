@@ -2,6 +2,8 @@
 //!
 //! Every message that offers a name takes it from here, so that all of them agree on what is near.
 
+use crate::odd;
+
 /// Longer names are compared with nothing.
 const MAX_NAME: usize = 128;
 
@@ -20,8 +22,9 @@ const MAX_DISTANCE: usize = 2;
 /// assert_eq!(nearest("labels", ["kinds", "scope"]), None);
 /// ```
 pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let limit = (name.chars().count() / 3).clamp(1, MAX_DISTANCE);
-    let lower = name.to_lowercase();
+    // Letters that are not seen are no part of what the author meant.
+    let lower = odd::seen(name).to_lowercase();
+    let limit = (lower.chars().count() / 3).clamp(1, MAX_DISTANCE);
     let near = known.into_iter().filter(|candidate| *candidate != name).filter_map(|candidate| {
         let distance = distance(&lower, &candidate.to_lowercase(), limit);
         let is_near = distance <= limit && distance < lower.len();
@@ -37,7 +40,12 @@ pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Opti
 /// assert_eq!(help.as_deref(), Some("did you mean `Patch`?"));
 /// ```
 pub fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
-    nearest(name, known).map(|near| format!("did you mean `{near}`?"))
+    nearest(name, known).map(|near| match odd::first_unseen(name) {
+        Some((_, letter, what)) => {
+            format!("did you mean `{near}`? the name has {what} (U+{:04X})", u32::from(letter))
+        }
+        None => format!("did you mean `{near}`?"),
+    })
 }
 
 /// As [`did_you_mean`]; where no name is near, all of them.
@@ -112,6 +120,11 @@ mod tests {
             assert_eq!(nearest(name, known), expected, "{name}");
         }
         assert_eq!(nearest(&"x".repeat(10_000), known), None);
+        assert_eq!(nearest("match\u{200b}", ["match"]), Some("match"));
+        assert_eq!(
+            did_you_mean("\u{a0}\u{a0}match", ["match"]).as_deref(),
+            Some("did you mean `match`? the name has a no-break space (U+00A0)")
+        );
         assert_eq!(did_you_mean_or("zzz", &["a", "b"], "known"), "known: a, b");
     }
 

@@ -463,6 +463,52 @@ fn too_large(pattern: &str) -> Error {
     Error { reason: translate::LARGE, piece: pattern.to_owned() }
 }
 
+/// Whether a pattern is written as JavaScript and Perl write it, with slashes around it, which are a part of it in Go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slashes {
+    /// There are none.
+    None,
+    /// They may be meant, as in `/etc/`.
+    Perhaps,
+    /// No text can have a slash in front of its start or behind its end, and flags behind a slash are meant for another
+    /// language.
+    Delimiters,
+}
+
+/// The slashes around a pattern.
+///
+/// ```
+/// use modgate_value::regex::{Slashes, slashes};
+///
+/// assert_eq!(slashes("/^a/"), Slashes::Delimiters);
+/// assert_eq!(slashes("/a/i"), Slashes::Delimiters);
+/// assert_eq!(slashes("/etc/"), Slashes::Perhaps);
+/// assert_eq!(slashes("/usr/bin/"), Slashes::None);
+/// assert_eq!(slashes("^/etc/"), Slashes::None);
+/// ```
+pub fn slashes(pattern: &str) -> Slashes {
+    const FLAGS: [&str; 7] = ["i", "g", "gi", "ig", "m", "im", "gim"];
+    let parts = pattern.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'));
+    let Some((inner, flags)) = parts else { return Slashes::None };
+    let is_one = !inner.is_empty() && !inner.replace("\\/", "").contains('/');
+    if !is_one || !(flags.is_empty() || FLAGS.contains(&flags)) {
+        return Slashes::None;
+    }
+    let is_anchored = inner.starts_with('^') || (inner.ends_with('$') && !inner.ends_with("\\$"));
+    if is_anchored || !flags.is_empty() { Slashes::Delimiters } else { Slashes::Perhaps }
+}
+
+/// The advice about a pattern with slashes around it.
+pub fn without_slashes(pattern: &str) -> String {
+    let inner = pattern.strip_prefix('/').unwrap_or(pattern);
+    let (inner, flags) = inner.rsplit_once('/').unwrap_or((inner, ""));
+    let flag = if flags.contains('i') { "(?i)" } else { "" };
+    format!("a pattern stands without slashes: `{flag}{inner}`")
+}
+
+/// The message about a pattern with slashes around it.
+pub const IN_SLASHES: &str = "the slashes are a part of the pattern, so it matches nothing";
+
 /// Why Go refuses the pattern, without compiling it.
 ///
 /// # Errors

@@ -67,6 +67,8 @@ Exit codes:
 pub(crate) fn run(args: &FmtArgs, terminal: &Terminal) -> Result<Exit> {
     let terminal = &terminal.recording(args.quiet);
     let exclude = Exclude::new(&args.exclude)?;
+    let unmatched = paths::unmatched(&args.exclude, args.paths.iter());
+    unmatched.iter().for_each(|finding| terminal.diagnostic(finding));
     let mut worst = Exit::Success;
     for path in paths::expanded(&args.paths, &exclude)? {
         let listing = match manifest::files(&path) {
@@ -78,8 +80,10 @@ pub(crate) fn run(args: &FmtArgs, terminal: &Terminal) -> Result<Exit> {
             }
         };
         for problem in listing.problems {
+            if !problem.is_harmless() {
+                worst = Exit::BadInput;
+            }
             terminal.diagnostic(&problem.into());
-            worst = Exit::BadInput;
         }
         for file in listing.files {
             let is_json = file.extension().is_some_and(|extension| extension == "json");

@@ -152,7 +152,9 @@ pub(crate) fn read_policies(
         objects: paths::expanded(&policies.objects, &exclude)?,
     };
     let mut store = PolicyStore::new(files, config).knowing(definitions);
-    let findings = store.refresh().findings;
+    let mut findings = store.refresh().findings;
+    let all = policies.policies.iter().chain(&policies.objects).chain(&paths.subjects);
+    findings.extend(paths::unmatched(&paths.exclude, all));
     if !are_good(findings, policies.strict, terminal) {
         return Ok(None);
     }
@@ -321,7 +323,12 @@ impl Objects {
             if !problem.is_harmless() {
                 return Err(problem);
             }
-            self.said.push(Said::Note(format!("note: {problem}")));
+            match problem {
+                manifest::FileError::NearName { .. } => {
+                    self.said.push(Said::Finding(problem.into()));
+                }
+                other => self.said.push(Said::Note(format!("note: {other}"))),
+            }
         }
         for file in &listing.files {
             // A file that the user names is read.
@@ -363,6 +370,8 @@ pub(crate) fn manifests(
     incomplete: &mut bool,
 ) -> Result<Vec<(Manifest, Source)>> {
     let mut objects = Objects::read(args)?;
+    let unmatched = paths::unmatched(&args.exclude, args.subjects.iter());
+    unmatched.iter().for_each(|finding| terminal.diagnostic(finding));
     *incomplete |= !objects.tell(terminal);
     Ok(objects.documents)
 }

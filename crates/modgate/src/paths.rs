@@ -4,7 +4,7 @@ use std::{io, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 pub(crate) use modgate_policies::paths::{
-    Exclude, expanded, is_of_a_tool, patches, template_of_helm,
+    Exclude, expanded, is_of_a_tool, patches, template_of_helm, unmatched,
 };
 use modgate_value::diag::Source;
 

@@ -126,6 +126,8 @@ impl Terminal {
 
     /// Prints a finding on standard error.
     pub(crate) fn diagnostic(&self, diagnostic: &Diagnostic) {
+        let message = without_numbers(&diagnostic.message);
+        let diagnostic = &Diagnostic { message, ..diagnostic.clone() };
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(heard) = heard.as_mut() {
             heard.push(diagnostic.clone());
@@ -153,8 +155,18 @@ impl Terminal {
 
     /// Prints a line on standard error.
     pub(crate) fn line(&self, line: impl fmt::Display) {
-        let _ = writeln!(io::stderr(), "{line}");
+        let _ = writeln!(io::stderr(), "{}", without_numbers(&line.to_string()));
     }
+}
+
+/// A message without the numbers of the system's errors: `(os error 2)` says nothing that its text does not.
+fn without_numbers(message: &str) -> String {
+    let mut parts = message.split(" (os error ");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.split_once(')').map_or("", |(_, rest)| rest));
+    }
+    plain
 }
 
 /// Whether the user asked for no colours: <https://no-color.org>.

@@ -36,6 +36,28 @@ impl fmt::Display for Message {
     }
 }
 
+/// Words of the language and of the libraries that the program is made of. No user knows them.
+const LEAKS: [&str; 42] = [
+    "i8", "i16", "i32", "i64", "isize", "u8", "u16", "u32", "u64", "usize", "f64", "NaiveDate",
+    "os error", "serde", "serde_json", "serde_yaml", "invalid type:", "invalid value:", "missing field `",
+    "unknown variant", "EOF while parsing", "None", "Some", "Ok(", "Err(", "Utf8Error", "ParseIntError",
+    "invalid digit found", "unwrap", "panicked", "RUST_BACKTRACE", "rustls", "reqwest", "hyper", "tokio",
+    "kube::", "io::Error", "libyaml", "globset", "clap", "anyhow", "thiserror",
+];
+
+/// The words of the program's own making in a text.
+pub(super) fn leaks(text: &str) -> Vec<&'static str> {
+    let is_part = |letter: Option<char>| letter.is_some_and(|it| it.is_alphanumeric() || it == '_');
+    let is_there = |leak: &&&str| {
+        text.match_indices(**leak).any(|(at, _)| {
+            let before = text.get(..at).and_then(|text| text.chars().next_back());
+            let after = text.get(at + leak.len()..).and_then(|text| text.chars().next());
+            !is_part(before) && (leak.ends_with(['(', ':', '`']) || !is_part(after))
+        })
+    };
+    LEAKS.iter().filter(is_there).copied().collect()
+}
+
 /// The messages on standard error.
 pub(super) fn messages(text: &str) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();

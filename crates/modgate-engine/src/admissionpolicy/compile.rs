@@ -13,7 +13,7 @@ use modgate_api::{
     templates::FailurePolicy,
 };
 use modgate_cel::{CompileError, Env, Program, Release, Type, Variables};
-use modgate_value::{DecodeError, Str, Value};
+use modgate_value::{DecodeError, Str, Value, near};
 
 use super::{Reason, ResourceMatcher, ValidationAction};
 use crate::{
@@ -224,10 +224,13 @@ impl Problems {
     }
 
     fn unsupported(&mut self, field: impl Into<String>, value: &str, known: &[&str]) {
-        let known: Vec<_> = known.iter().map(|name| format!("\"{name}\"")).collect();
+        let quoted: Vec<_> = known.iter().map(|name| format!("\"{name}\"")).collect();
         let message =
-            format!("Unsupported value: \"{value}\": supported values: {}", known.join(", "));
+            format!("Unsupported value: \"{value}\": supported values: {}", quoted.join(", "));
         self.add(field, message);
+        if let Some(problem) = self.0.last_mut() {
+            problem.help = near::did_you_mean(value, known.iter().copied());
+        }
     }
 
     fn expression(

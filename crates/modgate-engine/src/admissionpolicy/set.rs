@@ -181,6 +181,15 @@ impl<P> Bound<P> {
 }
 
 impl<P: Policy> Bound<P> {
+    /// The bindings whose parameters do not fit their policy, and whether it has a `paramKind`.
+    fn at_odds(&self) -> impl Iterator<Item = (&Arc<CompiledBinding>, bool)> {
+        self.bindings.values().filter_map(|binding| {
+            let policy = self.policies.get(&binding.policy)?;
+            let has_kind = policy.base().param_kind.is_some();
+            (has_kind != binding.param_ref.is_some()).then_some((binding, has_kind))
+        })
+    }
+
     /// The findings about a request.
     pub(super) fn met(
         &self,
@@ -427,6 +436,16 @@ impl PolicySet {
                 .filter(|(_, validation)| is_dropped(&validation.own_message()))
                 .map(|(index, _)| (policy.name(), index))
         })
+    }
+
+    /// The bindings that name parameters of a policy without `paramKind`, and those that name none of a policy with one:
+    /// name, name of the policy, and whether it has a `paramKind`.
+    pub fn bindings_at_odds(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str, bool)> {
+        let mutating = self.mutating.at_odds();
+        let validating = self.validating.at_odds();
+        mutating
+            .map(|(it, with)| (PolicyKind::Mutating, &it.name, &it.policy, with))
+            .chain(validating.map(|(it, with)| (PolicyKind::Validating, &it.name, &it.policy, with)))
     }
 
     /// The bindings whose policy is not there: they have no effect. Name, and name of the policy.

@@ -438,7 +438,8 @@ fn problems_of(
     // it without meaning: the first error is enough.
     let first = errors.issues.first();
     let stops = first.is_some_and(|issue| {
-        issue.message.starts_with("Syntax error") || issue.message.starts_with("undeclared")
+        let starts = ["Syntax error", "reserved identifier", "undeclared"];
+        starts.iter().any(|start| issue.message.starts_with(start))
     });
     let issues = errors.issues.iter().take(if stops { 1 } else { usize::MAX });
     issues.map(|issue| problem(Some(advice::named(text, issue)), issue.message.clone())).collect()

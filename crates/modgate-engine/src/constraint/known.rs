@@ -87,3 +87,16 @@ pub(super) fn unreadable(function: &str, text: &str) -> Option<String> {
     let expression = Expression::compile(&format!("{call} == {call}"), &[]).ok()?;
     expression.holds(&[]).err().map(|error| error.to_string())
 }
+
+/// The name of a label or an annotation that is written as if its dots and its slash were steps: `labels.a.b/c`.
+pub(super) fn dotted_name(text: &str, last: &str) -> Option<String> {
+    let end = format!("/{last}");
+    let (before, _) = text.split_once(&end)?;
+    let is_part = |letter: char| letter.is_alphanumeric() || "_.-".contains(letter);
+    let path = before.rsplit(|letter| !is_part(letter)).next()?;
+    let (map, domain) = ["labels.", "annotations.", "nodeSelector."]
+        .into_iter()
+        .find_map(|map| Some((map, path.split_once(map)?.1)))?;
+    let map = map.trim_end_matches('.');
+    Some(format!("a name with `/` stands in brackets: `{map}[\"{domain}{end}\"]`"))
+}

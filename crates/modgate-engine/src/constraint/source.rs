@@ -1,6 +1,7 @@
 //! Rego sources of a template: what they may say, and their compilation (spec 2.3).
 
 pub(super) mod advice;
+mod foreign;
 pub(super) mod lint;
 
 use std::{collections::BTreeSet, fmt::Write as _};

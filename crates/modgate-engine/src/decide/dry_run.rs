@@ -206,7 +206,7 @@ mod tests {
             (r#"{"resourceManifest": {}, "modRules": [null]}"#, "modRules[0]: required"),
             (
                 r#"{"resourceManifest": {}, "modRules": [{"spec": {"match": [{"negate": 1}]}}]}"#,
-                "modRules[0].spec.match[0].negate: invalid type: integer `1`, expected a boolean",
+                "modRules[0].spec.match[0].negate: expected a boolean, got the number `1`",
             ),
             (
                 r#"{"resourceManifest": {}, "modRules":

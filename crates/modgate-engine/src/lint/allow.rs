@@ -10,6 +10,7 @@ use super::Lints;
 use crate::{
     Code, Problem, Severity,
     guidance::{DOCS_URL, OWNER, REMEDIATION},
+    sync_data,
 };
 
 /// The annotation.
@@ -118,8 +119,13 @@ pub(crate) fn retain(object: &Value, problems: &mut Vec<Problem>, first: usize) 
 
 /// An annotation that is none of modgate's and looks like one.
 fn misspelt(lints: &mut Lints<'_>, name: &str) {
-    if ANNOTATIONS.contains(&name) {
+    if ANNOTATIONS.contains(&name) || name == sync_data::ANNOTATION {
         return;
+    }
+    if near::nearest(name, [sync_data::ANNOTATION]).is_some() {
+        let message = format!("nothing reads an annotation `{name}`");
+        let help = near::did_you_mean(name, [sync_data::ANNOTATION]);
+        return at_name(lints, name, message, help);
     }
     let near = near::nearest(name, ANNOTATIONS);
     if near.is_none() && !name.starts_with("modgate.sh/") {
@@ -127,10 +133,15 @@ fn misspelt(lints: &mut Lints<'_>, name: &str) {
     }
     let message = format!("modgate reads no annotation `{name}`");
     let help = near::did_you_mean_or(name, &ANNOTATIONS, "the annotations are");
+    at_name(lints, name, message, Some(help));
+}
+
+/// A warning about the name of an annotation.
+fn at_name(lints: &mut Lints<'_>, name: &str, message: String, help: Option<String>) {
     let pointer = pointer::below("/metadata/annotations", name);
     let position = lints.source.positions.as_ref().map(|all| all.nearest_key(&pointer).into());
     let field = "metadata.annotations";
-    lints.at(Code::AllowAnnotation, field, position, message, Some(help));
+    lints.at(Code::AllowAnnotation, field, position, message, help);
 }
 
 /// Entries that allow nothing.

@@ -4,9 +4,17 @@ use modgate_cel::{
     ast::{Expr, Kind, Literal, Macro},
     parse,
 };
-use modgate_value::{Value, diag::Span, near};
+use modgate_value::{
+    Value,
+    diag::Span,
+    near,
+    regex::{self, Slashes},
+};
 
-use super::places::{self, Fault, Objects, Pointer, Step, What};
+use super::{
+    places::{self, Fault, Objects, Pointer, Step, What},
+    types::shown,
+};
 use crate::{Code, constraint::place_of_name as after};
 
 /// How many places a value may have; of more nothing is known.
@@ -74,7 +82,7 @@ pub(crate) fn lint(parts: &[Part<'_>], objects: &Objects<'_>, is_template: bool)
         part: 0,
         text: "",
         names: Vec::new(),
-        variables: vec![("anyObject", Some(vec![Vec::new()]))],
+        variables: vec![("anyObject", Some(vec![Vec::new()]), true)],
         left: MAX_PARTS,
         found: Vec::new(),
     };
@@ -83,8 +91,8 @@ pub(crate) fn lint(parts: &[Part<'_>], objects: &Objects<'_>, is_template: bool)
         (lints.part, lints.text) = (index, part.text);
         lints.visit(expression);
         if let Some(name) = part.variable {
-            let places = lints.places(expression);
-            lints.variables.push((name, places));
+            let (places, is_plain) = (lints.places(expression), lints.is_plain(expression));
+            lints.variables.push((name, places, is_plain));
         }
     }
     lints.found
@@ -96,8 +104,8 @@ struct Lints<'e> {
     part: usize,
     text: &'e str,
     /// The names of macros, innermost last.
-    names: Vec<(&'e str, Places<'e>)>,
-    variables: Vec<(&'e str, Places<'e>)>,
+    names: Vec<(&'e str, Places<'e>, bool)>,
+    variables: Vec<(&'e str, Places<'e>, bool)>,
     left: usize,
     found: Vec<Found>,
 }
@@ -134,6 +142,8 @@ impl<'e> Lints<'e> {
                 target.iter().for_each(|target| self.visit(target));
                 args.iter().for_each(|argument| self.visit(argument));
                 self.compare(function, args);
+                self.pattern(function, target.as_deref(), args);
+                self.of_list(function, target.as_deref(), expression.span);
             }
             Kind::List(elements) => elements.iter().for_each(|it| self.visit(&it.value)),
             Kind::Map(entries) => entries.iter().for_each(|entry| {
@@ -154,8 +164,9 @@ impl<'e> Lints<'e> {
                 let before = self.names.len();
                 // Of two names the first is a key or a position.
                 let mut all = names.iter().rev().map(String::as_str);
-                self.names.extend(all.next().map(|name| (name, elements)));
-                self.names.extend(all.map(|name| (name, None)));
+                let is_plain = self.is_plain(target);
+                self.names.extend(all.next().map(|name| (name, elements, is_plain)));
+                self.names.extend(all.map(|name| (name, None, false)));
                 args.iter().for_each(|argument| self.visit(argument));
                 self.names.truncate(before);
             }
@@ -169,9 +180,9 @@ impl<'e> Lints<'e> {
             Kind::List(elements) => elements.is_empty().then(Vec::new),
             Kind::Map(entries) => entries.is_empty().then(Vec::new),
             Kind::Ident(name) => {
-                let known = self.names.iter().rev().find(|(known, _)| known == name);
+                let known = self.names.iter().rev().find(|(known, ..)| known == name);
                 match known {
-                    Some((_, places)) => places.clone(),
+                    Some((_, places, _)) => places.clone(),
                     None if ["object", "oldObject"].contains(&name.as_str()) => {
                         Some(vec![Vec::new()])
                     }
@@ -181,7 +192,7 @@ impl<'e> Lints<'e> {
             Kind::Select { operand, field, .. } => {
                 if matches!(&operand.kind, Kind::Ident(name) if name == "variables") {
                     let mut known = self.variables.iter().rev();
-                    return known.find(|(name, _)| name == field)?.1.clone();
+                    return known.find(|(name, ..)| name == field)?.1.clone();
                 }
                 Some(with(self.places(operand)?, Step::Member(field)))
             }
@@ -205,6 +216,40 @@ impl<'e> Lints<'e> {
             },
             _ => None,
         }
+    }
+
+    /// Whether a value is that of its places and nothing else: a default has a type of its own.
+    fn is_plain(&self, expression: &'e Expr) -> bool {
+        match &expression.kind {
+            Kind::Ident(name) => {
+                let known = self.names.iter().rev().find(|(known, ..)| known == name);
+                known.map_or_else(
+                    || ["object", "oldObject"].contains(&name.as_str()),
+                    |(_, _, is_plain)| *is_plain,
+                )
+            }
+            Kind::Select { operand, field, .. } => {
+                if matches!(&operand.kind, Kind::Ident(name) if name == "variables") {
+                    let mut known = self.variables.iter().rev();
+                    return known.find(|(name, ..)| name == field).is_some_and(|it| it.2);
+                }
+                self.is_plain(operand)
+            }
+            Kind::Index { operand, .. } => self.is_plain(operand),
+            Kind::Macro { which: Macro::Filter, target, .. } => self.is_plain(target),
+            Kind::Call { function, target, args } => match (function.as_str(), args.as_slice()) {
+                ("_?_:_", [_, left, right]) => self.is_plain(left) && self.is_plain(right),
+                ("value", []) => target.as_deref().is_some_and(|target| self.is_plain(target)),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// The places of a value that has no other source.
+    fn plain_places(&self, expression: &'e Expr) -> Vec<Path<'e>> {
+        let places = if self.is_plain(expression) { self.places(expression) } else { None };
+        places.unwrap_or_default()
     }
 
     fn member(&mut self, expression: &'e Expr, span: Span) {
@@ -236,11 +281,15 @@ impl<'e> Lints<'e> {
             ),
             What::OfList(name, _) => (
                 format!("`{name}` is read from a list, so this always fails"),
-                Some("ask its elements: `list.all(x, …)` or `list.exists(x, …)`".to_owned()),
+                Some(match *name {
+                    "length" | "size" | "count" => "write `size(list)`".to_owned(),
+                    _ => "ask its elements: `list.all(x, …)` or `list.exists(x, …)`".to_owned(),
+                }),
             ),
-            What::OfScalar(name) => {
-                (format!("`{name}` is read from a text or a number, so this always fails"), None)
-            }
+            What::OfScalar(name) => (
+                format!("`{name}` is read from a text or a number, so this always fails"),
+                matches!(*name, "length" | "size" | "count").then(|| "write `size(x)`".to_owned()),
+            ),
             What::Key(..) | What::NoList => return,
         };
         self.push(Code::UnknownPath, span, message, help);
@@ -249,6 +298,9 @@ impl<'e> Lints<'e> {
     /// Texts that are near to one of the few values of the field that they are compared with.
     fn compare(&mut self, function: &str, args: &'e [Expr]) {
         let [left, right] = args else { return };
+        if ORDERS.contains(&function) {
+            return self.compare_types(&[(left, right), (right, left)], true);
+        }
         let pairs: Vec<(&Expr, &Expr)> = match function {
             "_==_" | "_!=_" => vec![(left, right), (right, left)],
             "@in" | "_in_" => match &right.kind {
@@ -257,6 +309,7 @@ impl<'e> Lints<'e> {
             },
             _ => return,
         };
+        self.compare_types(&pairs, false);
         for (member, value) in pairs {
             let Kind::Literal(Literal::String(text)) = &value.kind else { continue };
             let places = self.places(member).unwrap_or_default();
@@ -269,6 +322,79 @@ impl<'e> Lints<'e> {
                 let message = places::never_has(text);
                 self.push(Code::NeverMatches, value.span, message, Some(help));
             }
+        }
+    }
+
+    /// Values of another type than the field that they are compared with.
+    fn compare_types(&mut self, pairs: &[(&'e Expr, &'e Expr)], is_order: bool) {
+        for (member, value) in pairs {
+            let Some(literal) = value_of(value) else { continue };
+            let places = self.plain_places(member);
+            let mut expected = places.iter().map(|path| self.objects.never_is(path, &literal));
+            let Some(Some(first)) = expected.next() else { continue };
+            if !expected.all(|other| other.as_ref() == Some(&first)) {
+                continue;
+            }
+            let is_quantity = places.iter().all(|path| self.objects.is_quantity(path));
+            let (message, help) = match (is_quantity, is_order) {
+                (true, true) => (
+                    format!("the field is {first}, so the comparison with {} fails", shown(&literal)),
+                    Some("write `quantity(x).isGreaterThan(quantity(\"1Gi\"))`".to_owned()),
+                ),
+                (true, false) => (
+                    places::never_equal(&first, &literal),
+                    Some("write `quantity(x).isGreaterThan(quantity(\"1Gi\"))`".to_owned()),
+                ),
+                (false, true) => (
+                    format!("the field is {first}, so the comparison with {} fails", shown(&literal)),
+                    places::as_type(&first, &literal),
+                ),
+                (false, false) => {
+                    (places::never_equal(&first, &literal), places::as_type(&first, &literal))
+                }
+            };
+            self.push(Code::NeverMatches, value.span, message, help);
+        }
+    }
+
+    /// A pattern in slashes, of a field that has none.
+    fn pattern(&mut self, function: &str, target: Option<&'e Expr>, args: &'e [Expr]) {
+        let (Some(target), [pattern], "matches") = (target, args, function) else { return };
+        let Kind::Literal(Literal::String(text)) = &pattern.kind else { return };
+        let places = self.places(target).unwrap_or_default();
+        let is_plain = !places.is_empty() && places.iter().all(|it| places::has_no_slash(it));
+        let is_wrong = match regex::slashes(text) {
+            Slashes::Delimiters => true,
+            Slashes::Perhaps => is_plain,
+            Slashes::None => false,
+        };
+        if is_wrong {
+            let help = Some(regex::without_slashes(text));
+            self.push(Code::BadPattern, pattern.span, regex::IN_SLASHES.to_owned(), help);
+        }
+    }
+
+    /// Functions of texts that a list does not have.
+    fn of_list(&mut self, function: &str, target: Option<&'e Expr>, span: Span) {
+        let (Some(target), "contains" | "startsWith" | "endsWith" | "matches") = (target, function)
+        else {
+            return;
+        };
+        let before = self.text.get(..span.start).unwrap_or_default();
+        let span = match before.rfind(function) {
+            Some(at) => Span::new(at, at + function.len()),
+            None => span,
+        };
+        let places = self.plain_places(target);
+        let text = Value::from("");
+        let mut expected = places.iter().map(|path| self.objects.never_is(path, &text));
+        if !places.is_empty() && expected.all(|it| it.as_deref() == Some("a list")) {
+            let message = format!("`{function}` is for texts and this is a list, so it always fails");
+            let help = match function {
+                "contains" => "write `x in list`, or `list.exists(x, …)`".to_owned(),
+                _ => format!("ask its elements: `list.exists(x, x.{function}(…))`"),
+            };
+            self.push(Code::NeverMatches, span, message, Some(help));
         }
     }
 
@@ -320,6 +446,21 @@ impl<'e> Lints<'e> {
             }
         }
     }
+}
+
+/// The operators of an order.
+const ORDERS: [&str; 4] = ["_<_", "_<=_", "_>_", "_>=_"];
+
+/// The value of a literal text, number or boolean.
+fn value_of(expression: &Expr) -> Option<Value> {
+    let Kind::Literal(literal) = &expression.kind else { return None };
+    Some(match literal {
+        Literal::String(text) => Value::from(text.as_str()),
+        Literal::Bool(value) => Value::Bool(*value),
+        Literal::Int(number) => Value::from(*number),
+        Literal::Double(number) => Value::from_json(number.to_string().as_bytes()).ok()?,
+        _ => return None,
+    })
 }
 
 /// Whether an expression is a path that starts with the object under review.

@@ -344,6 +344,13 @@ pub(super) fn generated(lints: &mut Lints<'_>) {
     kind_of_cluster(lints, &kind, "spec.generatedGVK", "no constraint matches it");
 }
 
+/// Warns about a kind that no cluster serves in any version.
+pub(super) fn kind_of_any_version(lints: &mut Lints<'_>, kind: &GroupVersionKind, field: &str) {
+    let GroupVersionKind { group, kind, .. } = kind;
+    group_exists(lints, group, field, false);
+    kind_exists(lints, kind, Some(&vec![group]), field);
+}
+
 /// Warns about a kind that no cluster serves. `so` is the consequence, such as `nothing is synced`.
 pub(super) fn kind_of_cluster(
     lints: &mut Lints<'_>,

@@ -7,7 +7,7 @@ pub(crate) fn misspelt_once(found: &mut Vec<Problem>) {
     let meant = |problem: &Problem| {
         let is_unknown = problem.code == Some(Code::UnknownField);
         let help = problem.help.as_deref().filter(|_| is_unknown)?;
-        let name = help.strip_prefix("did you mean `")?.strip_suffix("`?")?;
+        let name = help.strip_prefix("did you mean `")?.split_once("`?")?.0;
         let parent = problem.field.rsplit_once('.').map_or("", |(parent, _)| parent);
         Some((parent.to_owned(), name.to_owned()))
     };
@@ -36,6 +36,16 @@ pub(crate) fn misspelt_once(found: &mut Vec<Problem>) {
         found.retain(|problem| !follows(problem) || Some(problem) == kept.as_ref());
         return;
     }
+}
+
+/// A letter that is not seen is told once: a message about the field of its key or its text has it as advice.
+pub(crate) fn unseen_once(found: &mut Vec<Problem>) {
+    let told: Vec<String> = found
+        .iter()
+        .filter(|it| it.severity == Severity::Error || it.code == Some(Code::UnknownField))
+        .map(|it| it.field.clone())
+        .collect();
+    found.retain(|it| it.code != Some(Code::OddLetter) || !told.contains(&it.field));
 }
 
 /// What the type checking and the lints both found in a field is told once, in the words of the API server and with the

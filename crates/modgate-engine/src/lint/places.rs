@@ -8,12 +8,13 @@ use std::{
     sync::LazyLock,
 };
 
-use modgate_value::{near, pointer};
+use modgate_value::{Value, near, pointer};
 
 use crate::{
     Code,
     admissionpolicy::{Shape, Types},
     constraint::METADATA,
+    lint::types::shown,
 };
 
 /// A step into an object.
@@ -178,6 +179,36 @@ impl<'t> Objects<'t> {
         values_of(&shapes, name)
     }
 
+    /// The types at a place, in all objects that have it.
+    fn shapes(&self, steps: &[Step<'_>]) -> Vec<Shape<'t>> {
+        let (mut shapes, steps) = match (self, steps) {
+            (Self::Of(shapes), steps) => (shapes.clone(), steps),
+            (Self::Any, [Step::Member(first), rest @ ..]) if !rest.is_empty() => {
+                (FIRST.get(first).cloned().unwrap_or_default(), rest)
+            }
+            (Self::Any, _) => return Vec::new(),
+        };
+        for step in steps {
+            shapes = shapes.iter().filter_map(|it| below(it, *step)).collect();
+        }
+        shapes
+    }
+
+    /// What the field at a place is, in words, if no object has a value of the type of this one there.
+    pub(crate) fn never_is(&self, steps: &[Step<'_>], value: &Value) -> Option<String> {
+        let mut expected = None;
+        for shape in self.shapes(steps) {
+            expected = Some(shape.never_is(value)?);
+        }
+        expected
+    }
+
+    /// Whether the value at a place is a quantity in all objects that have it.
+    pub(crate) fn is_quantity(&self, steps: &[Step<'_>]) -> bool {
+        let shapes = self.shapes(steps);
+        !shapes.is_empty() && shapes.iter().all(Shape::is_quantity)
+    }
+
     /// [`fault`](Self::fault) and [`values`](Self::values) of a place whose steps lead into the elements of lists without
     /// saying so.
     pub(crate) fn within_lists<'s>(
@@ -227,6 +258,55 @@ pub(crate) fn never_has(text: &str) -> String {
     format!("the field never is `{text}`, so the comparison has always the same result")
 }
 
+/// The message about a comparison with a value that has another type than the field.
+pub(crate) fn never_equal(expected: &str, value: &Value) -> String {
+    let shown = shown(value);
+    format!("the field is {expected}, so the comparison with {shown} has always the same result")
+}
+
+/// The advice about it, if writing the value in another way helps.
+pub(crate) fn as_type(expected: &str, value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if expected == "true or false" && matches!(text.as_str(), "true" | "false") => {
+            Some(format!("write `{text}` without quotes"))
+        }
+        Value::String(text) if expected == "a number" && text.parse::<f64>().is_ok() => {
+            Some(format!("write `{text}` without quotes"))
+        }
+        Value::Number(_) | Value::Bool(_) if expected == "a text" => {
+            Some(format!("write `\"{value}\"`"))
+        }
+        Value::Bool(_) if expected.starts_with("a list") || expected.starts_with("an object") => {
+            Some("ask whether the field is there, not whether it is true".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The fields whose texts have no slash, by their names.
+const PLAIN_NAMES: [&str; 11] = [
+    "generateName",
+    "hostname",
+    "ingressClassName",
+    "kind",
+    "name",
+    "namespace",
+    "nodeName",
+    "priorityClassName",
+    "runtimeClassName",
+    "serviceAccountName",
+    "storageClassName",
+];
+
+/// Whether no text at a place has a slash: names, and the values of labels.
+pub(crate) fn has_no_slash(steps: &[Step<'_>]) -> bool {
+    match steps {
+        [.., Step::Member("labels" | "matchLabels"), _] => true,
+        [.., Step::Member(name)] => PLAIN_NAMES.contains(name),
+        _ => false,
+    }
+}
+
 /// The message about a text that a field cannot have.
 pub(crate) fn has_no_value(field: &str, text: &str) -> String {
     format!("`{field}` cannot be `{text}`, so the API server refuses the object")
@@ -248,6 +328,8 @@ fn is_certain(steps: &[Step<'_>]) -> bool {
     let is_one = |step: &Step<'_>, names: &[&str]| matches!(step, Step::Member(name) if names.contains(name));
     let mut before = steps.iter().rev().skip(1);
     steps.iter().any(|step| is_one(step, &CONTAINERS))
+        // Objects of every kind have the same metadata.
+        || matches!(steps, [Step::Member("metadata"), Step::Member(_), ..])
         || before.next().is_some_and(|it| is_one(it, &MAPS))
 }
 

@@ -4,10 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use modgate_rego::ast::{Body, Expr, ExprKind, HeadKind, Module, Rule, Span, Term, TermKind};
-use modgate_value::near;
+use modgate_value::{
+    Value, near,
+    regex::{self, Slashes},
+};
 
 use super::places::{self, Fault, Objects, Step, What};
-use crate::Code;
+use crate::{
+    Code,
+    constraint::{counts, verbs},
+};
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,22 +56,17 @@ struct Outcome<'m> {
 /// Everything about one module.
 pub(super) fn lint(module: &Module) -> Vec<Found> {
     let mut found = Vec::new();
-    let mut paths = Paths { module, rules: BTreeMap::new(), arguments: BTreeMap::new() };
-    // The functions of a library are called from other modules, too.
-    let is_library = module.package.first().is_some_and(|name| name == "lib");
-    for _ in 0..ROUNDS {
-        if !is_library {
-            paths.arguments = paths.passed();
-        }
-        paths.rules = paths.outcomes();
-    }
+    let paths = Paths::of(module, true);
+    let plain = Paths::of(module, false);
     let mut left = MAX_TERMS;
     for rule in &module.rules {
-        let variables = paths.variables(rule);
+        let (variables, plainly) = (paths.variables(rule), plain.variables(rule));
+        let bindings = bindings_of(rule);
         rule.visit_terms(&mut |term| {
             left = left.saturating_sub(1);
             if left > 0 && found.len() < MAX_FOUND {
                 paths.check(term, &variables, &mut found);
+                plain.check_types(term, &plainly, &bindings, &mut found);
             }
         });
     }
@@ -74,16 +75,32 @@ pub(super) fn lint(module: &Module) -> Vec<Found> {
 
 struct Paths<'m> {
     module: &'m Module,
+    /// Whether the place of a value counts that may be a default instead. A default has a type of its own.
+    with_defaults: bool,
     rules: BTreeMap<&'m str, Outcome<'m>>,
     /// What all calls of a function pass as an argument, by its number.
     arguments: BTreeMap<(&'m str, usize), Places<'m>>,
 }
 
 impl<'m> Paths<'m> {
+    fn of(module: &'m Module, with_defaults: bool) -> Self {
+        let (rules, arguments) = (BTreeMap::new(), BTreeMap::new());
+        let mut paths = Self { module, with_defaults, rules, arguments };
+        // The functions of a library are called from other modules, too.
+        let is_library = module.package.first().is_some_and(|name| name == "lib");
+        for _ in 0..ROUNDS {
+            if !is_library {
+                paths.arguments = paths.passed();
+            }
+            paths.rules = paths.outcomes();
+        }
+        paths
+    }
+
     /// The results of all rules, as far as those of other rules are known so far.
     fn outcomes(&self) -> BTreeMap<&'m str, Outcome<'m>> {
         let mut outcomes: BTreeMap<&str, Outcome<'_>> = BTreeMap::new();
-        for rule in self.module.rules.iter().filter(|rule| !rule.default) {
+        for rule in self.module.rules.iter().filter(|it| !it.default || !self.with_defaults) {
             let [name] = rule.head.name.as_slice() else { continue };
             let Some(name) = name_of(Some(name)) else { continue };
             let variables = self.variables(rule);
@@ -130,15 +147,7 @@ impl<'m> Paths<'m> {
     /// What the variables of a rule stand for. The order of expressions does not matter in Rego, so a second pass knows
     /// what the first did not.
     fn variables(&self, rule: &'m Rule) -> Variables<'m> {
-        let mut bindings = Vec::new();
-        bindings_of_body(&rule.body, &mut bindings);
-        rule.els.iter().for_each(|branch| bindings_of_body(&branch.body, &mut bindings));
-        rule.visit_terms(&mut |term| match &term.kind {
-            TermKind::ArrayComprehension(_, body)
-            | TermKind::SetComprehension(_, body)
-            | TermKind::ObjectComprehension(_, body) => bindings_of_body(body, &mut bindings),
-            _ => {}
-        });
+        let bindings = bindings_of(rule);
         let mut known = Variables::new();
         for _ in 0..2 {
             let function = name_of(rule.head.name.first()).unwrap_or_default();
@@ -172,8 +181,8 @@ impl<'m> Paths<'m> {
                     return function.places.clone().filter(|_| !function.is_set);
                 };
                 let object = match &object.kind {
-                    TermKind::Var(_) => std::slice::from_ref(object),
-                    TermKind::Ref(parts) => parts,
+                    TermKind::Var(_) if self.with_defaults => std::slice::from_ref(object),
+                    TermKind::Ref(parts) if self.with_defaults => parts,
                     _ => return None,
                 };
                 Some(with(self.of_reference(object, variables)?, &[Step::Member(key)]))
@@ -289,6 +298,122 @@ impl<'m> Paths<'m> {
         }
     }
 
+    /// Checks the types of the values of a call.
+    fn check_types(
+        &self,
+        term: &'m Term,
+        variables: &Variables<'m>,
+        bindings: &[Binding<'m>],
+        found: &mut Vec<Found>,
+    ) {
+        if let TermKind::Call(operator, arguments) = &term.kind {
+            self.compare_types(operator, arguments, variables, found);
+            self.pattern(operator, arguments, variables, found);
+            self.format(operator, arguments, (variables, bindings), found);
+        }
+    }
+
+    /// What no place that a term stands for is, in words, if it never has a value of the type of this one.
+    fn never_is(&self, term: &'m Term, variables: &Variables<'m>, value: &Value) -> Option<String> {
+        let places = self.places(term, variables)?;
+        let mut expected = places.iter().map(|path| Objects::Any.never_is(path, value));
+        let first = expected.next()??;
+        expected.all(|other| other.as_ref() == Some(&first)).then_some(first)
+    }
+
+    /// A comparison with a value of another type than the field.
+    fn compare_types(
+        &self,
+        operator: &Term,
+        arguments: &'m [Term],
+        variables: &Variables<'m>,
+        found: &mut Vec<Found>,
+    ) {
+        let name = dotted(operator).unwrap_or_default();
+        let ([left, right], true) = (arguments, COMPARISONS.contains(&name.as_str())) else {
+            return;
+        };
+        for (member, value) in [(left, right), (right, left)] {
+            let Some(literal) = value_of(value) else { continue };
+            let Some(expected) = self.never_is(member, variables, &literal) else { continue };
+            let help = match expected.starts_with("a quantity") {
+                true => Some("`units.parse(x)` and `units.parse_bytes(x)` make numbers of quantities".to_owned()),
+                false => places::as_type(&expected, &literal),
+            };
+            found.push(Found {
+                code: Code::NeverMatches,
+                span: value.span,
+                message: places::never_equal(&expected, &literal),
+                help,
+            });
+        }
+    }
+
+    /// A pattern in slashes, of a field that has none.
+    fn pattern(
+        &self,
+        operator: &Term,
+        arguments: &'m [Term],
+        variables: &Variables<'m>,
+        found: &mut Vec<Found>,
+    ) {
+        let is_match = matches!(dotted(operator).as_deref(), Some("regex.match" | "re_match"));
+        let ([pattern, value, ..], true) = (arguments, is_match) else { return };
+        let Some(written) = text(pattern).filter(|it| regex::slashes(it) == Slashes::Perhaps)
+        else {
+            return;
+        };
+        let places = self.places(value, variables).unwrap_or_default();
+        if !places.is_empty() && places.iter().all(|path| places::has_no_slash(path)) {
+            found.push(Found {
+                code: Code::BadPattern,
+                span: pattern.span,
+                message: regex::IN_SLASHES.to_owned(),
+                help: Some(regex::without_slashes(written)),
+            });
+        }
+    }
+
+    /// The values of a format: what is no list, and a variable whose list has another number of them.
+    fn format(
+        &self,
+        operator: &Term,
+        arguments: &'m [Term],
+        (variables, bindings): (&Variables<'m>, &[Binding<'m>]),
+        found: &mut Vec<Found>,
+    ) {
+        let ([format, values, ..], Some("sprintf")) = (arguments, dotted(operator).as_deref())
+        else {
+            return;
+        };
+        let list = Value::from(Vec::new());
+        if self.never_is(values, variables, &list).is_some() {
+            found.push(Found {
+                code: Code::FormatArguments,
+                span: values.span,
+                message: "the values of a format are a list, and this is none, so it is undefined"
+                    .to_owned(),
+                help: Some("put it in brackets: `sprintf(\"%v\", [value])`".to_owned()),
+            });
+        }
+        let name = name_of(Some(values));
+        let mut bound = bindings.iter().filter(|it| Some(it.name) == name && !it.element);
+        let (Some(Binding { term: Term { kind: TermKind::Array(bound), .. }, .. }), None) =
+            (bound.next(), bound.next())
+        else {
+            return;
+        };
+        let wanted = text(format).and_then(verbs);
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != bound.len()) {
+            found.push(Found {
+                code: Code::FormatArguments,
+                span: values.span,
+                message: counts(wanted, bound.len()),
+                help: None,
+            });
+        }
+    }
+
     /// A comparison with a text that is near to one of the few values of a field.
     fn compare(
         &self,
@@ -316,6 +441,20 @@ impl<'m> Paths<'m> {
             });
         }
     }
+}
+
+/// All bindings of a rule.
+fn bindings_of(rule: &Rule) -> Vec<Binding<'_>> {
+    let mut bindings = Vec::new();
+    bindings_of_body(&rule.body, &mut bindings);
+    rule.els.iter().for_each(|branch| bindings_of_body(&branch.body, &mut bindings));
+    rule.visit_terms(&mut |term| match &term.kind {
+        TermKind::ArrayComprehension(_, body)
+        | TermKind::SetComprehension(_, body)
+        | TermKind::ObjectComprehension(_, body) => bindings_of_body(body, &mut bindings),
+        _ => {}
+    });
+    bindings
 }
 
 /// A variable and what it is a value or, with `element`, an element of.
@@ -362,6 +501,19 @@ fn bindings_of_body<'m>(body: &'m Body, found: &mut Vec<Binding<'m>>) {
 fn member_of<'m>(operator: &Term, arguments: &'m [Term]) -> Option<(&'m Term, &'m str)> {
     let [object, key, ..] = arguments else { return None };
     (dotted(operator).as_deref() == Some("object.get")).then_some((object, text(key)?))
+}
+
+/// The comparisons of Rego.
+const COMPARISONS: [&str; 7] = ["eq", "equal", "gt", "gte", "lt", "lte", "neq"];
+
+/// The value of a literal text, number or boolean.
+fn value_of(term: &Term) -> Option<Value> {
+    Some(match &term.kind {
+        TermKind::String(text) => Value::from(text.as_ref()),
+        TermKind::Bool(value) => Value::Bool(*value),
+        TermKind::Number(number) => Value::from_json(number.to_string().as_bytes()).ok()?,
+        _ => return None,
+    })
 }
 
 /// The name of a function of the same module.

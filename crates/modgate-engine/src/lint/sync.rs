@@ -8,7 +8,7 @@ use modgate_api::{
 use modgate_value::{Value, near};
 
 use super::{Lints, matching};
-use crate::Code;
+use crate::{Code, sync_data};
 
 /// Checks the synced kinds of both, and `spec.match` of a Config.
 pub(super) fn lint(lints: &mut Lints<'_>) {
@@ -25,6 +25,40 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
         processes(lints, spec);
     }
 }
+
+/// The annotation of a template that names the kinds it needs: gator alone reads it, and the template loads whatever it
+/// says.
+pub(super) fn required(lints: &mut Lints<'_>) {
+    let field = format!("metadata.annotations.{}", sync_data::ANNOTATION);
+    let before = lints.found.len();
+    match sync_data::needs_of(lints.object()) {
+        Ok(needs) => {
+            for kind in needs.0.iter().flatten().take(MAX_KINDS) {
+                // Templates name the versions of older clusters, too.
+                matching::kind_of_any_version(lints, kind, &field);
+            }
+        }
+        Err(error) => {
+            let message = format!("it cannot be read: {error}");
+            let help = "write a list of lists: `[[{\"groups\": [\"\"], \"versions\": [\"v1\"], \
+                        \"kinds\": [\"Pod\"]}]]`";
+            lints.push(Code::UnknownValue, &field, message, Some(help.to_owned()));
+        }
+    }
+    let name = sync_data::ANNOTATION.replace('/', "~1");
+    let pointer = format!("/metadata/annotations/{name}");
+    let positions = lints.source.positions.as_ref();
+    let position = positions.map(|all| {
+        all.value(&pointer).unwrap_or_else(|| all.nearest_key(&pointer)).into()
+    });
+    for problem in lints.found.iter_mut().skip(before) {
+        problem.field.clone_from(&field);
+        problem.position = position;
+    }
+}
+
+/// How many kinds of the annotation are checked.
+const MAX_KINDS: usize = 100;
 
 fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
     value.and_then(Value::as_array).into_iter().flat_map(|list| list.iter())

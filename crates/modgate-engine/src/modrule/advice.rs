@@ -1,9 +1,25 @@
 //! Advice about a ModRule that does not compile: help for the mistakes that most authors make.
 
-use modgate_value::{Value, diag::Span, near};
+use modgate_value::{Value, diag::Span, near, odd};
 
 /// Words of other languages, and what `select` writes for them.
 const WORDS: [(&str, &str); 3] = [("and", "&&"), ("or", "||"), ("not", "!")];
+
+/// What a part at fault begins with, and what to write.
+const SIGNS: [(&str, &str); 12] = [
+    ("===", "compare with `==`"),
+    ("].", "all elements are `[*]`"),
+    ("]", "all elements are `[*]`"),
+    (".", "a path begins with `$`: `$.spec`"),
+    (";", "an item has one expression, without `;`"),
+    ("/", "a pattern is a text in quotes: `=~ \"^a\"`"),
+    ("matches ", "a pattern is matched by `=~`: `$.a =~ \"^a\"`"),
+    ("like ", "a pattern is matched by `=~`: `$.a =~ \"^a\"`"),
+    ("contains ", "a part of a text is matched by `=~`: `$.a =~ \"b\"`"),
+    ("is ", "compare with `==`"),
+    ("equals ", "compare with `==`"),
+    ("`", "texts stand in double quotes"),
+];
 
 /// The word of another language that a `select` expression has for an operator.
 pub(super) fn word(text: &str) -> Option<Span> {
@@ -27,6 +43,17 @@ pub fn select_advice(text: &str, span: Span) -> (Option<Span>, Option<String>) {
 /// Advice about a `select` expression that does not parse at `span`.
 pub(super) fn select(text: &str, span: Span) -> Option<String> {
     let written = text.get(span.start..).unwrap_or_default();
+    if let Some(advice) = written.chars().next().and_then(odd::advice) {
+        return Some(advice);
+    }
+    if text.trim_start().starts_with("if ") {
+        return Some("an item is a condition by itself, without `if`".to_owned());
+    }
+    let is_bracket = written.starts_with(']') && text.matches('[').count() != text.matches(']').count();
+    let sign = SIGNS.iter().find(|(sign, _)| written.starts_with(sign) && !is_bracket);
+    if let Some((_, advice)) = sign {
+        return Some((*advice).to_owned());
+    }
     if written.starts_with('=') && !written.starts_with("==") {
         return Some("compare with `==`".to_owned());
     }
@@ -65,23 +92,9 @@ pub(crate) fn decoding(object: &Value, path: &str, message: &str) -> Option<Stri
         Value::Array(_) if name == "matchValue" => {
             Some("several texts go into `matchValues`".to_owned())
         }
-        Value::String(text) if message.ends_with("expected a list") => {
+        Value::String(text) if message.starts_with("expected a list") => {
             Some(format!("write `[{text}]`"))
         }
         _ => None,
-    }
-}
-
-/// A message of the decoder in the words of YAML.
-pub(crate) fn plain_words(message: String) -> String {
-    const NUMBERS: [&str; 8] = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"];
-    let Some((before, expected)) = message.rsplit_once("expected ") else { return message };
-    if NUMBERS.contains(&expected) {
-        return format!("{before}expected a whole number");
-    }
-    match expected {
-        "a sequence" => format!("{before}expected a list"),
-        "a map" => format!("{before}expected an object"),
-        _ => message,
     }
 }

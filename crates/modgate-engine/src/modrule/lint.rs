@@ -1,5 +1,6 @@
 //! Rules that load but probably do not do what their authors intend: the verdicts W of section 9.
 
+mod compared;
 mod criteria;
 mod values;
 
@@ -67,6 +68,8 @@ pub(super) fn lint(
         let (reads, text) = (criterion.select.reads(), criterion.select.text());
         lint_reads(&objects, &reads, (&field, text), &mut lints);
         lint_values(&objects, &reads, criterion, &mut lints);
+        compared::types(&objects, &reads, criterion, &mut lints);
+        compared::texts(&reads, criterion, &mut lints);
     }
     if let Action::Patch(steps) = &compiled.action {
         if compiled.operations.contains(Operation::Delete) {
@@ -153,12 +156,17 @@ fn lint_reads(
             What::OfList(name, _) => (
                 Code::NeverMatches,
                 format!("`{name}` is read from a list, so nothing is found"),
-                Some(format!("name the elements: `[*].{name}`")),
+                Some(match name {
+                    "length" | "size" | "count" => "write `length($.list)`".to_owned(),
+                    _ => format!("name the elements: `[*].{name}`"),
+                }),
             ),
             What::OfScalar(name) => (
                 Code::NeverMatches,
                 format!("`{name}` is read from a text or a number, so nothing is found"),
-                None,
+                text.contains('/').then(|| {
+                    "a name with `.` or `/` stands in brackets: `$.metadata.labels[\"a.b/c\"]`".to_owned()
+                }),
             ),
             What::Key(..) | What::NoList => continue,
         };
@@ -217,12 +225,11 @@ fn lint_values(
 fn lint_criterion(criterion: &Criterion, lints: &mut Lints<'_>) {
     let field = |name: &str| format!("spec.match[{}].{name}", criterion.index);
     for lint in criterion.select.lints() {
-        lints.push(
-            select_code(lint.id),
-            field("select"),
-            format!("{} ({})", lint.message, lint.id),
-            lint.help,
-        );
+        let message = match lint.id {
+            "" => lint.message,
+            id => format!("{} ({id})", lint.message),
+        };
+        lints.push(select_code(lint.id), field("select"), message, lint.help);
         if let Some(problem) = lints.found.last_mut() {
             problem.text = Some(criterion.select.text().into());
             problem.span = Some(lint.span);
@@ -264,6 +271,7 @@ fn lint_step(step: &PatchStep, path: &str, lints: &mut Lints<'_>) {
         );
     }
     captured_keys(step, field("path"), lints);
+    values::of_operation(step, lints);
     match &step.value {
         PatchValue::Constant(value, Some(text)) => {
             let (path, value_of) = (path.to_owned(), Some(value.clone()));
@@ -315,6 +323,7 @@ fn select_code(id: &str) -> Code {
         "Q-12" => Code::SelectIndex,
         "Q-14" => Code::BadPattern,
         "Q-79" => Code::SelectName,
+        "" => Code::NeverMatches,
         _ => Code::UnknownFunction,
     }
 }
@@ -395,6 +404,15 @@ impl Lints<'_> {
             message,
             help,
         });
+    }
+
+    /// As [`push`](Self::push), of the name of the field.
+    fn push_key(&mut self, code: Code, field: String, message: String, help: Option<String>) {
+        let position = self.source.key_position(&field);
+        self.push(code, field, message, help);
+        if let Some(problem) = self.found.last_mut() {
+            problem.position = position;
+        }
     }
 
     /// Has the last warning mark a part of its field's text.

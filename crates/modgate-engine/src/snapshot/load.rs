@@ -13,12 +13,11 @@ use modgate_api::{
 };
 use modgate_value::{DecodeError, Str, Value, near};
 
-use super::Snapshot;
+use super::{Snapshot, bound::without_effect};
 use crate::{
     Change, Code, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity,
     admissionpolicy::{
-        CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, PolicyError, PolicyKind,
-        PolicySet, Quantities, Types, expression_warnings,
+        CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, PolicyError, PolicyKind, PolicySet,
     },
     constraint::{self, CompiledTemplate, ConstraintKey, Inserted, TemplateProblem},
     expansion::{self, ExpansionSystem},
@@ -270,6 +269,7 @@ impl<'s> Loader<'s> {
             found.extend(unread.filter(|it| it.field.is_empty() || !refused.contains(&it.field)));
             lint::misspelt_once(&mut found);
         }
+        lint::unseen_once(&mut found);
         self.problems.append(&mut found);
     }
 
@@ -475,11 +475,11 @@ impl<'s> Loader<'s> {
 }
 
 /// As a warning of this code.
-fn warned(code: Code, problem: Problem) -> Problem {
+pub(super) fn warned(code: Code, problem: Problem) -> Problem {
     Problem { severity: Severity::Warning, code: Some(code), ..problem }
 }
 
-fn problem(id: &PolicyId, source: &PolicySource, field: &str, message: String) -> Problem {
+pub(super) fn problem(id: &PolicyId, source: &PolicySource, field: &str, message: String) -> Problem {
     Problem {
         severity: Severity::Error,
         code: None,
@@ -543,106 +543,6 @@ fn policy_problems(id: &PolicyId, source: &PolicySource, error: PolicyError) -> 
             })
             .collect(),
     }
-}
-
-/// New policies without a binding, new bindings without a policy, and new bindings for modgate whose
-/// policy the API server evaluates: they have no effect.
-fn without_effect(
-    policies: &PolicySet,
-    new: &[(PolicyId, PolicySource)],
-    problems: &[Problem],
-) -> Vec<Problem> {
-    let refused = |is_it: &dyn Fn(&PolicyId) -> bool| {
-        let mut errors = problems.iter().filter(|found| found.severity == Severity::Error);
-        errors.any(|found| is_it(&found.policy))
-    };
-    let unbound: Vec<_> = policies.unbound().map(|(kind, name)| kind.id(name)).collect();
-    let unused: Vec<_> = policies
-        .unused_bindings()
-        .map(|(kind, name, policy)| {
-            let id = kind.id(name);
-            let kind = format!("{}Binding", id.kind).into();
-            (PolicyId { kind, ..id }, policy)
-        })
-        .collect();
-    let doubled: Vec<_> = policies
-        .doubled_bindings()
-        .map(|(kind, name, policy)| {
-            let id = kind.id(name);
-            (PolicyId { kind: format!("{}Binding", id.kind).into(), ..id }, policy)
-        })
-        .collect();
-    let found = new.iter().filter_map(|(id, source)| {
-        let (field, message) = if let Some((_, policy)) =
-            doubled.iter().find(|(binding, _)| binding == id)
-        {
-            let message = format!(
-                "it has no effect: another binding has the API server evaluate `{policy}`, and a \
-                 request is not decided twice"
-            );
-            ("spec.policyName", message)
-        } else if unbound.contains(id) {
-            // A binding that does not load may name it.
-            if refused(&|other| other.kind.strip_suffix("Binding") == Some(id.kind.as_str())) {
-                return None;
-            }
-            ("", "it has no effect: no binding names it".to_owned())
-        } else {
-            let (_, policy) = unused.iter().find(|(binding, _)| binding == id)?;
-            let kind = id.kind.strip_suffix("Binding");
-            if refused(&|other| Some(other.kind.as_str()) == kind && other.name == **policy) {
-                return None;
-            }
-            let field = "spec.policyName";
-            (field, format!("it has no effect: there is no policy `{policy}`"))
-        };
-        let found = problem(id, source, field, message);
-        Some(warned(Code::NoEffect, found))
-    });
-    found.chain(dropped_warnings(policies, new)).chain(type_warnings(new)).collect()
-}
-
-/// Validations of new policies whose warnings reach no user.
-fn dropped_warnings<'n>(
-    policies: &PolicySet,
-    new: &'n [(PolicyId, PolicySource)],
-) -> impl Iterator<Item = Problem> + 'n {
-    let dropped: Vec<_> = policies
-        .dropped_warnings()
-        .map(|(name, index)| (PolicyKind::Validating.id(name), index))
-        .collect();
-    new.iter().flat_map(move |(id, source)| {
-        let of_policy: Vec<_> =
-            dropped.iter().filter(|(policy, _)| policy == id).map(|(_, index)| *index).collect();
-        of_policy.into_iter().map(move |index| {
-            let field = format!("spec.validations[{index}].expression");
-            let message =
-                "its warning has no effect: without a `message` it quotes the expression, and \
-                           the API server drops warnings that have line breaks or tabs"
-                    .to_owned();
-            let help = Some("add `message` or `messageExpression`".to_owned());
-            warned(Code::NoEffect, Problem { help, ..problem(id, source, &field, message) })
-        })
-    })
-}
-
-/// What the API server's type checking finds in new policies.
-fn type_warnings(new: &[(PolicyId, PolicySource)]) -> impl Iterator<Item = Problem> {
-    let policies = new
-        .iter()
-        .filter(|(id, _)| id.group == registration::GROUP && id.kind == registration::POLICY_KIND);
-    policies.flat_map(|(id, source)| {
-        let types = Types::kubernetes();
-        let warnings = expression_warnings(&source.object, types, Quantities::Known);
-        let found = warnings.iter().flat_map(|warning| {
-            warning.each().map(move |(kind, issue)| Problem {
-                text: Some(warning.expression.clone()),
-                span: Some(issue.span),
-                ..problem(id, source, &warning.field, format!("{kind}: {}", issue.message))
-            })
-        });
-        found.map(|problem| warned(Code::TypeCheck, problem)).collect::<Vec<_>>()
-    })
 }
 
 /// The error of a constraint whose template is broken; the template's own errors have the details.
@@ -772,7 +672,7 @@ fn compile_modrule(
         Ok(rule) => rule,
         Err(DecodeError { path, message }) => {
             let help = modrule::decoding_advice(&source.object, &path, &message);
-            let found = problem(&id, source, &path, modrule::plain_words(message));
+            let found = problem(&id, source, &path, message);
             return (id, None, vec![Problem { help, ..found }]);
         }
     };

@@ -66,7 +66,7 @@ fn load_errors_name_rule_field_and_position() {
     );
     check(
         "  type: Reject\n  match: [{select: $.kind, negate: 3}]\n",
-        &["6:36 spec.match[0].negate: invalid type: integer `3`, expected a boolean"],
+        &["6:36 spec.match[0].negate: expected a boolean, got the number `3`"],
     );
     check(
         "  type: Reject\n  match: [{select: $.kind}]\n  targetNamespaceRegex: '('\n",

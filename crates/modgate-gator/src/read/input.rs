@@ -48,14 +48,14 @@ impl Input {
     /// input at all.
     pub(crate) fn read(
         filenames: &[String],
-        exclude: &[String],
+        patterns: &[String],
         images: &ImageArgs,
         config: &EngineConfig,
         io: &mut Io<'_>,
     ) -> Result<Self, Failure> {
         let mut input = Self::default();
         let failed = |error: paths::PathError| Failure::error(error.to_string());
-        let exclude = Exclude::new(exclude).map_err(failed)?;
+        let exclude = Exclude::new(patterns).map_err(failed)?;
         let named: Vec<PathBuf> = filenames.iter().map(PathBuf::from).collect();
         let mut reads_stdin = false;
         for path in &named {
@@ -88,6 +88,7 @@ impl Input {
             };
             input.path(folder.path(), true, &shown);
         }
+        input.findings.extend(paths::unmatched(patterns, named.iter()));
         match io.stdin.as_deref_mut() {
             Some(stdin) => match read::read_limited(stdin) {
                 Ok(text) => input.text(Source::new("<stdin>", text), Origin::Stdin),

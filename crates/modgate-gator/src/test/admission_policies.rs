@@ -1,5 +1,7 @@
 //! ValidatingAdmissionPolicies of an input: `modgate test` evaluates them; gator does not know them.
 
+use std::collections::BTreeSet;
+
 use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
     admissionregistration::{self as registration},
@@ -7,11 +9,11 @@ use modgate_api::{
     meta::GroupVersionKind,
 };
 use modgate_engine::{
-    Change, OnError, PolicySource, Problem, Severity, Snapshot,
+    Change, Faults, OnError, PolicyId, PolicySource, Problem, Severity, Snapshot,
     admissionpolicy::{
         Bindings, Finding, NoAuthorizer, ParamObjects, Surroundings, Types, ValidationAction,
     },
-    constraint::{Cause, ConstraintKey, Violation},
+    constraint::{Cause, ConstraintKey, Inventory, Violation},
     cost::Meter,
 };
 use modgate_value::{Budget, Str, Value};
@@ -21,7 +23,7 @@ use crate::{
     object::request_namespace,
     outside::{POLICY, WallClock},
     policies::config,
-    review::{Outcome, bare_namespace},
+    review::{Outcome, Session, bare_namespace},
 };
 
 /// The policies of an input with their bindings, and the objects that these may pass.
@@ -75,6 +77,16 @@ impl AdmissionPolicies {
         for (name, policy) in &self.sources {
             policies.show(key(name), policy.clone());
         }
+    }
+
+    /// The fields that the policies read last before they objected to an object.
+    pub(super) fn faults(
+        &self,
+        (object, namespace): (&Value, Option<&Value>),
+        policies: &BTreeSet<PolicyId>,
+        session: &mut Session,
+    ) -> Faults {
+        session.faults(&self.snapshot, &Inventory::default(), (object, namespace), policies)
     }
 
     /// The findings of the policies in an object, as results of `test`. Policies and bindings themselves are

@@ -9,7 +9,7 @@ const LONGEST: usize = 40;
 /// text, and what to do about it.
 pub(super) fn scalar<'t>(message: &str, file: &'t str) -> Option<(&'t str, String)> {
     let wants_text =
-        message.ends_with("expected a string") || message.contains("must be of type string: ");
+        message.contains("expected a string, got ") || message.contains("must be of type string: ");
     if !wants_text {
         return None;
     }
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn what_to_do() {
-        let wanted = "invalid type: boolean `true`, expected a string";
+        let wanted = "expected a string, got the boolean `true`";
         let of_schema = "a in body must be of type string: \"boolean\"";
         for (message, file, expected) in [
             (wanted, "y\nb: c", Some(("y", "true"))),
@@ -51,7 +51,7 @@ mod tests {
             (wanted, "!!bool y", None),
             (wanted, "", None),
             (wanted, "{y: 1}", None),
-            ("invalid type: string \"y\", expected a boolean", "y", None),
+            ("expected a boolean, got the string `y`", "y", None),
         ] {
             let expected = expected.map(|(scalar, read)| {
                 (scalar, format!("put it in quotes; YAML reads `{scalar}` as {read}"))

@@ -98,7 +98,7 @@ fn binding(recorded: &Value, options: &VapOptions) -> Result<Verdict> {
 /// What a decoder says is not compared.
 fn words(error: &VapError) -> String {
     let text = error.to_string();
-    let is_decoder = text.contains("invalid type: ");
+    let is_decoder = text.contains("expected ") && text.contains(", got ");
     if is_decoder { "DECODE".to_owned() } else { text }
 }
 

@@ -590,7 +590,7 @@ fn texts_that_yaml_takes_for_something_else() {
         str![[r#"
 exit 2
 --- stderr
-error: ModRule shop/broken: spec.match[0].matchValue: invalid type: boolean `true`, expected a string
+error: ModRule shop/broken: spec.match[0].matchValue: expected a string, got the boolean `true`
   --> rule.yaml:10:19
    |
 10 |       matchValue: y

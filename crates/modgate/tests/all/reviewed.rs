@@ -562,7 +562,7 @@ fn small_differences() -> Vec<(&'static str, String, &'static str, i32, &'static
                 .to_owned(),
             "test",
             1,
-            "spec.targets: invalid type: an object, expected a list",
+            "spec.targets: expected a list, got an object",
         ),
         (
             "S10",

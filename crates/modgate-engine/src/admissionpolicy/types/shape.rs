@@ -79,6 +79,22 @@ impl<'t> Shape<'t> {
         Some(all.into_iter().flatten().collect::<Vec<_>>().join(" or "))
     }
 
+    /// As [`mismatch`](Self::mismatch), of a value that the field is compared with. The API server makes texts of
+    /// quantities.
+    pub(crate) fn never_is(&self, value: &Value) -> Option<String> {
+        match value {
+            Value::Number(_) | Value::Bool(_) if self.is_quantity() => {
+                Some("a quantity, which is a text".to_owned())
+            }
+            value => self.mismatch(value),
+        }
+    }
+
+    /// Whether the value is a quantity, such as `200Mi`.
+    pub(crate) fn is_quantity(&self) -> bool {
+        self.name == "api.resource.Quantity"
+    }
+
     /// Whether both are the same type of Kubernetes.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         !self.name.is_empty() && self.name == other.name

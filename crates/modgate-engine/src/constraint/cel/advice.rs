@@ -1,7 +1,11 @@
 //! Advice about CEL that does not compile: help for the mistakes that most authors make.
 
+mod foreign;
+
 use modgate_cel::{Issue, signatures};
 use modgate_value::{diag::Span, near, regex};
+
+use crate::constraint::known::dotted_name;
 
 /// The names that policies may use (CE-10).
 const NAMES: [&str; 7] =
@@ -44,7 +48,7 @@ const MEMBERS: [&str; 26] = [
 pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<String> {
     let quoted = || message.split('\'').nth(1).unwrap_or_default();
     if message.starts_with("undeclared reference to ") {
-        return undeclared(quoted(), variables);
+        return dotted_name(text, quoted()).or_else(|| undeclared(quoted(), variables));
     }
     if message == "invalid matches argument" {
         return pattern(text);
@@ -56,7 +60,7 @@ pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<St
         );
     }
     if message.starts_with("found no matching overload for ") {
-        return overload(quoted(), message);
+        return overload(quoted(), message, text);
     }
     if message.starts_with("undefined field ") {
         return near::did_you_mean(quoted(), variables.iter().copied().chain(MEMBERS));
@@ -69,9 +73,15 @@ pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<St
     if text.trim().is_empty() {
         return Some("the expression is empty; the key is `expression`".to_owned());
     }
+    if message.starts_with("reserved identifier: ") {
+        return foreign::advice(text);
+    }
     let syntax = message.strip_prefix("Syntax error: ")?;
-    if let Some(advice) = of_other_languages(text) {
-        return Some(advice.to_owned());
+    if let Some(advice) = foreign::advice(text) {
+        return Some(advice);
+    }
+    if syntax.ends_with("expecting ':'") {
+        return Some("a condition has two outcomes: `condition ? a : b`".to_owned());
     }
     if syntax.starts_with("token recognition error at: '=") {
         return Some("compare with `==`".to_owned());
@@ -97,49 +107,12 @@ pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<St
             false => format!("there is a `{close}` too many"),
         });
     }
+    if syntax.starts_with("extraneous input") {
+        return Some("two values need an operator between them, two operators a value".to_owned());
+    }
     let mismatched = syntax.starts_with("mismatched input") && syntax.ends_with("expecting ')'");
     (mismatched || syntax.starts_with("missing ')' at"))
         .then(|| "a comma or an operator is missing".to_owned())
-}
-
-/// Operators of SQL, Rego and shells, and what CEL has instead.
-const OPERATORS: [(&str, &str); 8] = [
-    ("<>", "unequal is `!=`"),
-    ("and", "`and` is written `&&`"),
-    ("AND", "`AND` is written `&&`"),
-    ("or", "`or` is written `||`"),
-    ("OR", "`OR` is written `||`"),
-    ("not", "`not` is written `!`: `!(a in list)`, `!has(a.b)`"),
-    ("NOT", "`NOT` is written `!`: `!(a in list)`, `!has(a.b)`"),
-    (":=", "there is no assignment; `variables` have names"),
-];
-
-/// Advice about an operator of another language that stands in a text, outside of quotes.
-fn of_other_languages(text: &str) -> Option<&'static str> {
-    let mut quote = None;
-    let mut plain = String::with_capacity(text.len());
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        match quote {
-            Some(_) if letter == '\\' => {
-                letters.next();
-            }
-            Some(open) if letter == open => quote = None,
-            Some(_) => {}
-            None if letter == '"' || letter == '\'' => {
-                quote = Some(letter);
-                plain.push(' ');
-            }
-            None => plain.push(letter),
-        }
-    }
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '.';
-    let is_word = |word: &str| plain.split(|letter| !is_part(letter)).any(|part| part == word);
-    let found = OPERATORS.iter().find(|(operator, _)| match operator.starts_with(is_part) {
-        true => is_word(operator),
-        false => plain.contains(operator),
-    });
-    found.map(|(_, advice)| *advice)
 }
 
 /// As [`advice`], about an expression of one of the cluster's own policies.
@@ -181,17 +154,12 @@ pub(super) fn named(text: &str, issue: &Issue) -> Span {
 }
 
 /// Names that other languages and engines have, and what CEL has instead.
-const CLASSICS: [(&[&str], &str); 13] = [
+const CLASSICS: [(&[&str], &str); 8] = [
     (&["params", "parameters"], "the parameters of a constraint are `variables.params`"),
     (&["anyObject"], "write `variables.anyObject`"),
     (&["None", "nil", "undefined", "Null", "NULL"], "write `null`"),
     (&["True", "TRUE"], "write `true`"),
     (&["False", "FALSE"], "write `false`"),
-    (&["len", "length", "count"], "write `size(x)` or `x.size()`"),
-    (&["any", "some"], "the macro is `exists`: `list.exists(x, …)`"),
-    (&["every", "forall"], "the macro is `all`: `list.all(x, …)`"),
-    (&["toLower", "lower", "tolower", "toLowerCase"], "write `x.lowerAscii()`"),
-    (&["toUpper", "upper", "toupper", "toUpperCase"], "write `x.upperAscii()`"),
     (
         &["input"],
         "`input` is Rego's; CEL has `object`, `oldObject`, `request` and `variables.params`",
@@ -201,7 +169,7 @@ const CLASSICS: [(&[&str], &str); 13] = [
 ];
 
 /// Operators that some types have as functions.
-fn overload(operator: &str, message: &str) -> Option<String> {
+fn overload(operator: &str, message: &str, text: &str) -> Option<String> {
     if matches!(operator, "@in" | "_in_") {
         let advice = "what is behind `in` is a list or a map: `x in [\"a\", \"b\"]`; for a part of a text \
                       write `x.contains(\"a\")`";
@@ -220,8 +188,30 @@ fn overload(operator: &str, message: &str) -> Option<String> {
         };
         return Some(format!("quantities have functions: {function}"));
     }
-    let is_kind = message.contains("kubernetes.GroupVersionKind");
-    is_kind.then(|| "a kind has a group, a version and a name: `request.kind.kind`".to_owned())
+    if message.contains("kubernetes.GroupVersionKind") {
+        return Some("a kind has a group, a version and a name: `request.kind.kind`".to_owned());
+    }
+    let types = message.rsplit_once('(').map_or("", |(_, types)| types.trim_end_matches([')', '\'']));
+    let types: Vec<&str> = types.split(", ").collect();
+    let advice = match (operator, types.as_slice()) {
+        ("_<_" | "_<=_" | "_>_" | "_>=_", ["bool", _]) => {
+            "a comparison has two sides: `a < b && b < c`"
+        }
+        ("_+_", ["string", _] | [_, "string"]) => "texts are joined with texts: `string(x)`",
+        ("_==_" | "_!=_", ["bool", _]) if text.matches("!=").count() + text.matches("==").count() > 1 => {
+            "a comparison has two sides: `a != b && a != c`"
+        }
+        ("_==_" | "_!=_", ["bool", "string"] | ["string", "bool"]) => {
+            "`true` and `false` stand without quotes"
+        }
+        ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_", ["int", "string"] | ["string", "int"]) => {
+            "numbers stand without quotes; `int(x)` makes a number of a text"
+        }
+        ("_&&_" | "_||_" | "!_", _) => "both sides are true or false; compare values, such as `x != \"\"`",
+        ("size", _) => "`size` is for texts, lists and maps",
+        _ => return None,
+    };
+    Some(advice.to_owned())
 }
 
 /// Why a literal pattern does not compile.
@@ -242,8 +232,8 @@ fn undeclared(name: &str, variables: &[&str]) -> Option<String> {
     if let Some((_, advice)) = classic {
         return Some((*advice).to_owned());
     }
-    if name == "match" {
-        return Some("did you mean `matches`?".to_owned());
+    if let Some(advice) = foreign::function(name) {
+        return Some(advice.to_owned());
     }
     if name == "has" {
         return Some("`has` takes one field: `has(object.a)`".to_owned());

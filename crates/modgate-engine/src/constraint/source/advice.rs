@@ -1,7 +1,10 @@
 //! Advice about Rego that does not compile: help for the mistakes that most authors make.
 
 use modgate_rego::{Code, Error, RegoVersion, parse_module};
-use modgate_value::{Value, diag::Span, near};
+use modgate_value::{Value, diag::Span, near, odd};
+
+use super::foreign;
+use crate::constraint::known::dotted_name;
 
 /// The keywords that a module of version 0 has to import.
 const KEYWORDS: [&str; 4] = ["contains", "every", "if", "in"];
@@ -22,7 +25,7 @@ pub(in crate::constraint) fn advice(
     let message = error.message.as_str();
     let name = || message.split(' ').nth(1).unwrap_or_default();
     match error.code {
-        Code::Parse => parse(text, version, message),
+        Code::Parse => parse(text, version, error),
         Code::UnsafeVar => unsafe_variable(text, version, name()),
         Code::Recursion => {
             Some("a rule or function cannot use itself; `walk` visits what is nested".to_owned())
@@ -35,13 +38,21 @@ pub(in crate::constraint) fn advice(
     }
 }
 
-fn parse(text: &str, version: RegoVersion, message: &str) -> Option<String> {
+fn parse(text: &str, version: RegoVersion, error: &Error) -> Option<String> {
+    let message = error.message.as_str();
+    let at = error.span.map_or(0, |span| span.start as usize);
     let parses = |text: &str, version| parse_module("", text, version).is_ok();
     if message == "package expected" {
         return Some("the first line has to be `package NAME`".to_owned());
     }
     if message.starts_with("non-terminated string") {
-        return Some("a `\"` is missing at the end of the text".to_owned());
+        let quote = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or('"');
+        let quote = if quote == '`' { "backquote".to_owned() } else { format!("`{quote}`") };
+        return Some(format!("a {quote} is missing at the end of the text"));
+    }
+    // No version of Rego has these.
+    if let Some(advice) = text.get(at..).and_then(|rest| rest.chars().next()).and_then(odd::advice) {
+        return Some(advice);
     }
     if message.contains("keyword is required") {
         let advice = "in Rego v1 the rule is `violation contains {\"msg\": msg} if { … }`";
@@ -72,37 +83,20 @@ fn parse(text: &str, version: RegoVersion, message: &str) -> Option<String> {
         }
         RegoVersion::V1 => {}
     }
-    if let Some(advice) = classic(message) {
+    if let Some(advice) = foreign::word(text, at).or_else(|| foreign::sign(text, at, message)) {
         return Some(advice.to_owned());
     }
     let count = |bracket: char| text.matches(bracket).count();
     let missing = [('{', '}'), ('[', ']'), ('(', ')')];
-    let (open, close) = missing.into_iter().find(|(open, close)| count(*open) != count(*close))?;
+    let unequal = missing.into_iter().find(|(open, close)| count(*open) != count(*close));
+    let Some((open, close)) = unequal else {
+        let two = ["identifier", "string", "number", "{", "["].iter();
+        let is_two = two.into_iter().any(|it| message.starts_with(&format!("unexpected {it} token")));
+        return is_two.then(|| "between two values an operator is missing, or a line break".to_owned());
+    };
     Some(match count(open) > count(close) {
         true => format!("a `{close}` is missing"),
         false => format!("there is a `{close}` too many"),
-    })
-}
-
-/// Operators of other languages.
-fn classic(message: &str) -> Option<&'static str> {
-    let starts = |start: &str| message.starts_with(start);
-    Some(match () {
-        () if starts("unexpected and token") => {
-            "expressions of a body are joined by line breaks or `;`, not by `&&`"
-        }
-        () if starts("unexpected or token") => {
-            "there is no `||`: write the rule twice, once for each case"
-        }
-        () if starts("illegal ! character") => "write `not` instead of `!`",
-        () if starts("illegal token") => "texts stand in double quotes: `\"x\"`",
-        () if starts("unexpected div token") => "comments start with `#`",
-        () if starts("unexpected gt token") => "unequal is `!=`",
-        () if starts("unexpected : token") => "assign with `:=`, compare with `==`",
-        () if starts("unexpected identifier token") => {
-            "there are no loops: `x := list[_]` holds for each element"
-        }
-        () => return None,
     })
 }
 
@@ -130,6 +124,9 @@ fn unsafe_variable(text: &str, version: RegoVersion, name: &str) -> Option<Strin
     if let Some(constant) = constant {
         return Some(format!("did you mean `{constant}`?"));
     }
+    if let Some(advice) = dotted_name(text, name) {
+        return Some(advice);
+    }
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let names = text.split(|letter| !is_part(letter)).filter(|word| word.len() > 2);
     near::did_you_mean(name, names).or_else(|| {
@@ -152,12 +149,18 @@ fn types(message: &str, version: RegoVersion) -> Option<String> {
         });
     }
     let advice = match message {
-        "sprintf: arity mismatch" => "it takes a format and a list: `sprintf(\"%v\", [value])`",
+        "sprintf: arity mismatch" | "sprintf: invalid argument(s)" => "it takes a format and a list: `sprintf(\"%v\", [value])`",
         "plus: invalid argument(s)" => "`+` adds numbers; `sprintf` and `concat` join texts",
+        _ if message.ends_with("used as reference, not called") => {
+            "it is a function: write its arguments in parentheses"
+        }
         "conflicting rules data.template.violation found" => {
             "`violation` is a set of what is wrong: it has neither a default nor a value"
         }
         "undefined ref: r.msg" | "undefined ref: data.template.violation[r]" => rule,
+        _ if message.starts_with("undefined function ") && message.contains('.') => {
+            return foreign::method(message.trim_start_matches("undefined function "));
+        }
         "undefined function lowercase" => "did you mean `lower`?",
         "undefined function uppercase" => "did you mean `upper`?",
         "undefined function array.cat" => "did you mean `array.concat`?",

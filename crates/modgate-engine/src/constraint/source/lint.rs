@@ -1,6 +1,8 @@
 //! Expressions of a template's Rego that can only be a mistake: it compiles, and is undefined or
 //! reports nothing.
 
+use std::collections::BTreeSet;
+
 use modgate_rego::ast::{HeadKind, Module, Span, Term, TermKind};
 use modgate_value::{Value, near, regex};
 
@@ -66,6 +68,7 @@ pub(in crate::constraint) fn lint(modules: &[Module], schema: Option<&Value>) ->
     let mut found = Vec::new();
     // Rules may be evaluated with another `input`.
     let replaces_input = modules.iter().any(|module| module.text.contains("with input"));
+    unused(modules, &mut found);
     for module in modules {
         violations(module, &mut found);
         heads(module, &mut found);
@@ -92,6 +95,50 @@ pub(in crate::constraint) fn lint(modules: &[Module], schema: Option<&Value>) ->
         });
     }
     found
+}
+
+/// Rules of the main module that nothing reads and that have the name of one that is read, or nearly.
+fn unused(modules: &[Module], found: &mut Vec<Lint>) {
+    let Some(main) = modules.first() else { return };
+    let mut read: BTreeSet<&str> = [VIOLATION].into();
+    for rule in &main.rules {
+        let own = name_of(rule.head.name.first());
+        rule.visit_terms(&mut |term| {
+            let name = match &term.kind {
+                TermKind::Var(name) => Some(name.as_str()),
+                TermKind::Ref(parts) => name_of(parts.first()),
+                _ => None,
+            };
+            read.extend(name.filter(|name| own != Some(*name)));
+        });
+    }
+    let mut told = BTreeSet::new();
+    for rule in main.rules.iter().filter(|rule| !rule.default && rule.head.name.len() == 1) {
+        let Some(name) = name_of(rule.head.name.first()) else { continue };
+        // Another warning is about a rule called `if`.
+        if read.contains(name) || name == "if" || !told.insert(name) {
+            continue;
+        }
+        let is_of_others = ["deny", "warn", "violations"].contains(&name);
+        let is_misspelt = near::nearest(name, [VIOLATION]).is_some();
+        let others = main.rules.iter().filter_map(|rule| name_of(rule.head.name.first()));
+        let meant = if is_of_others || is_misspelt {
+            Some(VIOLATION)
+        } else {
+            others.filter(|other| *other != VIOLATION && read.contains(other)).find(|other| {
+                let digits = |text: &str| text.chars().any(|it| it.is_ascii_digit());
+                name.len() > 4 && near::is_slip(name, other) && !digits(name) && !digits(other)
+            })
+        };
+        if let Some(meant) = meant {
+            found.push(Lint {
+                code: Code::NoEffect,
+                place: place(main, rule.head.span),
+                message: format!("nothing reads the rule `{name}`"),
+                help: Some(format!("did you mean `{meant}`?")),
+            });
+        }
+    }
 }
 
 /// A reference into `data.lib` that none of the template's libraries has.
@@ -316,9 +363,26 @@ fn members_of_violation(module: &Module, pairs: &[(Term, Term)], found: &mut Vec
     }
 }
 
+const COMPARISONS: [&str; 7] = ["eq", "equal", "gt", "gte", "lt", "lte", "neq"];
+
 /// A comparison of a member of the review with a value that it never has.
 fn compare(module: &Module, arguments: &[Term], found: &mut Vec<Lint>) {
     let [left, right] = arguments else { return };
+    let is_comparison = |term: &Term| match &term.kind {
+        TermKind::Call(operator, _) => {
+            dotted(operator).is_some_and(|name| COMPARISONS.contains(&name.as_str()))
+        }
+        _ => false,
+    };
+    if is_comparison(left) && matches!(right.kind, TermKind::String(_) | TermKind::Number(_)) {
+        found.push(Lint {
+            code: Code::NeverMatches,
+            place: place(module, right.span),
+            message: "this compares the result of another comparison, which is true or false"
+                .to_owned(),
+            help: Some("a comparison has two sides: write two of them on lines of their own".to_owned()),
+        });
+    }
     for (member, value) in [(left, right), (right, left)] {
         let (TermKind::Ref(parts), Some(text)) = (&member.kind, literal(value)) else { continue };
         let names: Option<Vec<&str>> = parts.iter().skip(1).map(literal).collect();
@@ -351,6 +415,17 @@ fn call(module: &Module, operator: &Term, arguments: &[Term], found: &mut Vec<Li
             help: None,
         });
     }
+    if let Some(term) = argument.and_then(|at| arguments.get(at))
+        && let Some(pattern) = literal(term)
+        && regex::slashes(pattern) == regex::Slashes::Delimiters
+    {
+        found.push(Lint {
+            code: Code::BadPattern,
+            place: place(module, term.span),
+            message: regex::IN_SLASHES.to_owned(),
+            help: Some(regex::without_slashes(pattern)),
+        });
+    }
     if matches!(name.as_str(), "equal" | "eq" | "neq") {
         compare(module, arguments, found);
     }
@@ -366,22 +441,26 @@ fn format_arguments(module: &Module, arguments: &[Term], found: &mut Vec<Lint>) 
     if verbs == values.len() {
         return;
     }
-    let plural = |count: usize| if count == 1 { "" } else { "s" };
     found.push(Lint {
         code: Code::FormatArguments,
         place: place(module, *span),
-        message: format!(
-            "the format has {verbs} verb{} and the list {} value{}",
-            plural(verbs),
-            values.len(),
-            plural(values.len())
-        ),
+        message: counts(verbs, values.len()),
         help: None,
     });
 }
 
+/// The message about a format and a list that do not fit.
+pub(crate) fn counts(verbs: usize, values: usize) -> String {
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    format!(
+        "the format has {verbs} verb{} and the list {values} value{}",
+        plural(verbs),
+        plural(values)
+    )
+}
+
 /// How many values a format takes; `None` where that is not plain.
-fn verbs(format: &str) -> Option<usize> {
+pub(crate) fn verbs(format: &str) -> Option<usize> {
     let mut count = 0;
     let mut letters = format.chars();
     while let Some(letter) = letters.next() {

@@ -50,6 +50,26 @@ pub(super) fn of_type(kinds: &[&str], step: &PatchStep, path: &str, lints: &mut 
     lints.push(Code::ValueType, format!("spec.patch[{}].value", step.index), message, help);
 }
 
+/// A value that the operation does not read, or the lack of one that it writes.
+pub(super) fn of_operation(step: &PatchStep, lints: &mut Lints<'_>) {
+    let item = format!("spec.patch[{}]", step.index);
+    let written = lints.source.object.pointer(&crate::policy::pointer(&item));
+    let has_value = written.is_some_and(|item| item.get("value").is_some());
+    match (step.op, has_value) {
+        (Op::Remove, true) => {
+            let message = "`remove` removes what is there, and reads no value".to_owned();
+            let help = "delete the value; `op: replace` writes one".to_owned();
+            lints.push_key(Code::NoEffect, format!("{item}.value"), message, Some(help));
+        }
+        (Op::Add | Op::Replace, false) => {
+            let message = format!("`{}` without a value writes null", step.op.as_str());
+            let help = "add `value`, or `op: remove` to remove the field".to_owned();
+            lints.push_key(Code::PatchValue, format!("{item}.op"), message, Some(help));
+        }
+        _ => {}
+    }
+}
+
 /// A constant text that is none of the few that its field may have.
 pub(super) fn of_few(
     objects: &Objects<'_>,

@@ -3,19 +3,22 @@
 use modgate_api::meta::GroupVersionKind;
 use modgate_value::{Object, Str, Value};
 
-use crate::read::what;
-
-const ANNOTATION: &str = "metadata.gatekeeper.sh/requires-sync-data";
+/// The annotation.
+pub const ANNOTATION: &str = "metadata.gatekeeper.sh/requires-sync-data";
 
 /// Everything must be met; each by any one of its kinds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Needs(pub(super) Vec<Vec<GroupVersionKind>>);
+pub struct Needs(pub Vec<Vec<GroupVersionKind>>);
 
 /// How many kinds one alternative may stand for.
 const MAX_KINDS: usize = 10_000;
 
 /// The needs of a template; none without the annotation.
-pub(super) fn needs_of(template: &Value) -> Result<Needs, String> {
+///
+/// # Errors
+///
+/// What is wrong with the annotation.
+pub fn needs_of(template: &Value) -> Result<Needs, String> {
     let annotation = template.path(&["metadata", "annotations", ANNOTATION]);
     let Some(text) = annotation.and_then(Value::as_str) else { return Ok(Needs::default()) };
     // Written with quotes around it, so that its first line can be a brace.
@@ -77,4 +80,16 @@ fn texts(members: &Object, key: &str) -> Result<Vec<Str>, String> {
             other => Err(format!("{key} must be texts, found {}", what(other))),
         })
         .collect()
+}
+
+/// The type of a value, in words.
+pub fn what(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
 }

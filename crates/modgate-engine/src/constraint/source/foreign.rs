@@ -1,0 +1,119 @@
+//! What authors write in Rego that is another language's: words, signs and methods.
+
+const JOINED: &str = "expressions of a body are joined by line breaks or `;`";
+const TWICE: &str = "there is no `or`: write the rule twice, once for each case";
+const NO_LOOPS: &str = "there are no loops: `x := list[_]` holds for each element";
+const CONDITIONS: &str = "a body is a list of conditions: write them without `if`, and the rule twice for two cases";
+const ASSIGN: &str = "a variable is made by `x := 1`, without a word in front";
+const EQUAL: &str = "compare with `==`";
+const UNCHANGED: &str = "variables keep their value: make another one, `y := x + 1`";
+
+/// Words of other languages, and what Rego has instead.
+const WORDS: [(&str, &str); 21] = [
+    ("and", JOINED),
+    ("AND", JOINED),
+    ("or", TWICE),
+    ("OR", TWICE),
+    ("is", EQUAL),
+    ("for", NO_LOOPS),
+    ("foreach", NO_LOOPS),
+    ("while", NO_LOOPS),
+    ("if", CONDITIONS),
+    ("elif", CONDITIONS),
+    ("then", CONDITIONS),
+    ("switch", "there is no `switch`: write the rule once for each case"),
+    ("return", "a rule has the value in its head: `f(x) = y { y := x + 1 }`"),
+    ("let", ASSIGN),
+    ("var", ASSIGN),
+    ("const", ASSIGN),
+    ("def", "a function is written `f(x) = y { … }`"),
+    ("func", "a function is written `f(x) = y { … }`"),
+    ("function", "a function is written `f(x) = y { … }`"),
+    ("throw", "a violation is reported by `violation[{\"msg\": msg}]`"),
+    ("raise", "a violation is reported by `violation[{\"msg\": msg}]`"),
+];
+
+fn is_part(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+/// Advice about a word of another language at an offset, or in front of it.
+pub(super) fn word(text: &str, at: usize) -> Option<&'static str> {
+    let (before, rest) = (text.get(..at)?, text.get(at..)?);
+    let here = rest.split(|letter| !is_part(letter)).next();
+    let line = before.rsplit('\n').next().unwrap_or_default().trim_end();
+    let last = line.rsplit(|letter| !is_part(letter)).next();
+    let known = |word: Option<&str>| WORDS.iter().find(|(known, _)| Some(*known) == word);
+    known(here).or_else(|| known(last)).map(|(_, advice)| *advice)
+}
+
+/// Advice about a sign of another language at an offset.
+pub(super) fn sign(text: &str, at: usize, message: &str) -> Option<&'static str> {
+    let (before, rest) = (text.get(..at)?, text.get(at..)?);
+    let starts = |start: &str| message.starts_with(start);
+    Some(match () {
+        () if starts("unexpected and token") => {
+            "expressions of a body are joined by line breaks or `;`, not by `&&`"
+        }
+        () if starts("unexpected or token") => {
+            "there is no `||`: write the rule twice, once for each case"
+        }
+        () if starts("illegal ! character") => "write `not` instead of `!`",
+        () if rest.starts_with('?') => {
+            "there is no `?`: a value for a missing field is `object.get(x, \"key\", \"other\")`; \
+             for two cases write the rule twice"
+        }
+        () if rest.starts_with('\'') => "texts stand in double quotes: `\"x\"`",
+        () if rest.starts_with('$') => "Rego has no `$`; the object is `input.review.object`",
+        () if rest.starts_with('~') => "a pattern is matched by `regex.match(\"^a\", x)`",
+        () if starts("illegal token") => "texts stand in double quotes: `\"x\"`",
+        () if starts("unexpected div token") => "comments start with `#`",
+        () if starts("unexpected gt token") => "unequal is `!=`",
+        () if starts("unexpected : token") => "assign with `:=`, compare with `==`",
+        () if starts("unexpected eq token") && before.ends_with(['+', '-', '*', '/']) => UNCHANGED,
+        () if starts("unexpected plus token") || starts("unexpected minus token") => UNCHANGED,
+        () if starts("unexpected eq token") => EQUAL,
+        () if starts("unexpected assign token") && before.trim_end().contains("some ") => {
+            "write `x := …` without `some`"
+        }
+        () if starts("unexpected else keyword") => {
+            "`else` stands behind the `}` of a rule: `f(x) = 1 { … } else = 2 { … }`"
+        }
+        () if starts("unexpected not keyword") => "`not` stands in front: `not x in list`",
+        () if starts("unexpected as keyword") => "only an import has `as`",
+        () => return None,
+    })
+}
+
+/// Methods of other languages, in lower case, and the functions that Rego has.
+const METHODS: [(&str, &str); 22] = [
+    ("startswith", "startswith(x, \"a\")"),
+    ("endswith", "endswith(x, \"a\")"),
+    ("contains", "contains(x, \"a\")"),
+    ("includes", "contains(x, \"a\")"),
+    ("matches", "regex.match(\"^a\", x)"),
+    ("match", "regex.match(\"^a\", x)"),
+    ("test", "regex.match(\"^a\", x)"),
+    ("lower", "lower(x)"),
+    ("tolower", "lower(x)"),
+    ("tolowercase", "lower(x)"),
+    ("upper", "upper(x)"),
+    ("toupper", "upper(x)"),
+    ("touppercase", "upper(x)"),
+    ("split", "split(x, \":\")"),
+    ("replace", "replace(x, \"a\", \"b\")"),
+    ("trim", "trim_space(x)"),
+    ("strip", "trim_space(x)"),
+    ("length", "count(x)"),
+    ("size", "count(x)"),
+    ("count", "count(x)"),
+    ("join", "concat(\", \", x)"),
+    ("get", "object.get(x, \"key\", \"other\")"),
+];
+
+/// Advice about a call such as `container.image.startsWith(…)`.
+pub(super) fn method(name: &str) -> Option<String> {
+    let last = name.rsplit('.').next()?.to_lowercase();
+    let (_, call) = METHODS.iter().find(|(known, _)| *known == last)?;
+    Some(format!("functions take the value in parentheses: `{call}`"))
+}
