@@ -19,6 +19,7 @@ mod once;
 mod odd;
 pub(crate) mod places;
 mod rego;
+mod refused;
 mod resources;
 mod selector;
 mod sync;
@@ -40,6 +41,7 @@ pub use definitions::Definitions;
 pub(crate) use fields::help as known_fields;
 pub(crate) use mutator::advise as advise_mutator;
 pub use object::of_object;
+pub(crate) use refused::near_values;
 pub(crate) use once::{checked_once, misspelt_once, unseen_once};
 pub use unloaded::{Mistake, Place, not_loaded};
 
@@ -117,6 +119,7 @@ pub(crate) fn lint(
         templates::GROUP => {
             fields::lint(&mut lints);
             template::lint(&mut lints);
+            template::required(&mut lints);
             template::paths(&mut lints);
             sync::required(&mut lints);
         }

@@ -49,6 +49,9 @@ pub(crate) fn advise(
         point_at(problem, source, &SELECTORS, &OPERATORS, "the operators are");
         return;
     }
+    if problem.field == "spec.match" && super::refused::in_constraint(problem, source) {
+        return;
+    }
     if problem.message.contains("Could not convert JSON to LabelSelector: matchLabels")
         && let Some(field) = label_that_is_no_text(&source.object)
     {

@@ -251,6 +251,9 @@ const OPERATIONS: [&str; 3] = ["CREATE", "UPDATE", "*"];
 /// Adds place and advice to the problem of a mutator that does not compile.
 pub(crate) fn advise(problem: &mut Problem, source: &PolicySource) {
     problem.help = advice(&source.object, &problem.field);
+    if super::refused::in_mutator(problem, source) {
+        return;
+    }
     let (places, known, otherwise): (&[&str], &[&str], &str) = match problem.field.as_str() {
         "spec.parameters.pathTests" => {
             (&["spec.parameters.pathTests.*.condition"], &CONDITIONS, "the conditions are")

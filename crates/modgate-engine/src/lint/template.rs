@@ -62,6 +62,41 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
     }
 }
 
+/// How deep a schema is looked at.
+const MAX_DEPTH: usize = 32;
+
+/// Members that a schema requires and does not have, and that are near to one that it has.
+pub(super) fn required(lints: &mut Lints<'_>) {
+    let path = ["spec", "crd", "spec", "validation", "openAPIV3Schema"];
+    if let Some(schema) = lints.object().path(&path) {
+        required_of(lints, schema, &path.join("."), MAX_DEPTH);
+    }
+}
+
+fn required_of(lints: &mut Lints<'_>, schema: &Value, field: &str, left: usize) {
+    if left == 0 {
+        return;
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let known: Vec<&str> = properties.into_iter().flat_map(|it| it.keys()).map(|it| it.as_str()).collect();
+    let required = schema.get("required").and_then(Value::as_array);
+    for (at, name) in required.into_iter().flat_map(|list| list.iter()).enumerate() {
+        let Some(name) = name.as_str().filter(|name| !known.contains(name)) else { continue };
+        if let Some(help) = near::did_you_mean(name, known.iter().copied()) {
+            let message = format!("the schema requires `{name}` and has no such property");
+            lints.push(Code::UnknownValue, &format!("{field}.required[{at}]"), message, Some(help));
+        }
+    }
+    for (name, below) in properties.into_iter().flat_map(|properties| properties.iter()) {
+        required_of(lints, below, &format!("{field}.properties.{name}"), left - 1);
+    }
+    for member in ["additionalProperties", "items"] {
+        if let Some(below) = schema.get(member) {
+            required_of(lints, below, &format!("{field}.{member}"), left - 1);
+        }
+    }
+}
+
 /// Fields of objects that Rego and CEL misspell.
 pub(super) fn paths(lints: &mut Lints<'_>) {
     let Some(target) = lints.object().pointer("/spec/targets/0") else { return };

@@ -270,6 +270,7 @@ impl<'s> Loader<'s> {
             lint::misspelt_once(&mut found);
         }
         lint::unseen_once(&mut found);
+        lint::near_values(&mut found);
         self.problems.append(&mut found);
     }
 

@@ -3,11 +3,12 @@
 use std::{fs, path::Path};
 
 use modgate_api::meta::GroupVersionKind;
+use modgate_engine::Code;
 use modgate_policies::manifest;
 use modgate_value::{
     DecodeError,
     diag::{Diagnostic, Severity, Source, Span},
-    gofmt, yaml,
+    gofmt, near, yaml,
 };
 
 use super::{
@@ -115,8 +116,22 @@ fn placed(path: &str, shown: &str) -> Result<Option<Suite>, Box<Diagnostic>> {
         Some(Err(error)) => return Err(unreadable(&error, &source).into()),
     };
     let kind = GroupVersionKind::of_object(&document.value);
+    // gator's reading of YAML knows no places, ours does.
+    let positions = match yaml::documents(&source.text).next() {
+        Some(Ok(document)) => document.positions,
+        _ => document.positions,
+    };
     if kind.group != GROUP || kind.kind != KIND {
-        return Ok(None);
+        return match misspelt(&kind) {
+            None => Ok(None),
+            Some((code, member, written, help)) => {
+                let offset = positions.nearest(member).offset;
+                let found = Diagnostic::warning(format!("`{written}` is not of a suite, so no test is run"))
+                    .code(code.as_str())
+                    .at(source.clone(), Span::new(offset, offset + written.len()));
+                Err(found.help(help).into())
+            }
+        };
     }
     Suite::from_value(&document.value).map(Some).map_err(|DecodeError { path, message }| {
         let pointer: String = path
@@ -124,12 +139,24 @@ fn placed(path: &str, shown: &str) -> Result<Option<Suite>, Box<Diagnostic>> {
             .filter(|part| !part.is_empty())
             .map(|part| format!("/{}", part.trim_end_matches(']')))
             .collect();
-        let offset = document.positions.nearest_key(&pointer).offset;
+        let offset = positions.nearest(&pointer).offset;
         let rest = source.text.get(offset..).unwrap_or_default();
         let length = rest.lines().next().map_or(0, str::len);
         let message = if path.is_empty() { message } else { format!("{path}: {message}") };
         Diagnostic::error(message).at(source.clone(), Span::new(offset, offset + length)).into()
     })
+}
+
+/// A group or a kind that is near to that of a suite: the code, the member, what is written and the advice.
+fn misspelt(kind: &GroupVersionKind) -> Option<(Code, &'static str, String, String)> {
+    let group = near::nearest(&kind.group, [GROUP]);
+    if kind.kind == KIND && group.is_some() {
+        let help = near::did_you_mean(&kind.group, [GROUP])?;
+        return Some((Code::UnknownGroup, "/apiVersion", kind.group.to_string(), help));
+    }
+    let help = near::did_you_mean(&kind.kind, [KIND]);
+    let help = help.filter(|_| kind.group == GROUP || group.is_some())?;
+    Some((Code::UnknownKind, "/kind", kind.kind.to_string(), help))
 }
 
 /// Why a suite cannot be read. One that has a member twice is YAML, as other files are read.

@@ -207,6 +207,11 @@ fn violations_stand_at_the_field_that_was_read() {
         ] {
             assert_eq!(reported(&folder, &policy, &line), [expected], "{line:?}\n{policy}");
         }
+        // `test` evaluates no ModRules.
+        if !policy.contains("ModRule") {
+            let line = ["test", "-f", "policy.yaml", "-f", "pod.yaml", "-o", "sarif"];
+            assert_eq!(reported(&folder, &policy, &line), [expected], "{line:?}\n{policy}");
+        }
     }
 }
 
