@@ -170,7 +170,7 @@ mod tests {
             ),
             (
                 r#"{"executionTier": 40000}"#,
-                "spec.executionTier: invalid value: integer `40000`, expected i16",
+                "spec.executionTier: expected a whole number from -32768 to 32767, got the number `40000`",
             ),
         ] {
             assert_eq!(decode(spec), Err(message.to_owned()));

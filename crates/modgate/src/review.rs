@@ -6,7 +6,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use modgate_engine::{
-    Decision, NoopObserver, Plan, Snapshot, Trace,
+    Decision, Faults, NoopObserver, Plan, Snapshot, Trace,
     api::secrets::SecretValues,
     constraint::{Arena, Violation},
     jsonpatch,
@@ -68,7 +68,12 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
         };
         counts.add(&decision);
         note_defaults(policies, subject, &decision, terminal);
-        let faults = faults(policies, subject, &decision, &mut arena);
+        // Text has no places of fields, and a second evaluation costs as much as the first.
+        let marks = args.output.iter().any(|it| !matches!(it.format, ReviewOutput::Text));
+        let faults = match marks {
+            true => faults(policies, subject, &decision, &mut arena),
+            false => Faults::default(),
+        };
         report_decision(&mut report, subject, &decision, (snapshot, &faults));
         let printed = outputs.on_stdout();
         if printed.is_some_and(|it| !matches!(it, ReviewOutput::Text | ReviewOutput::Json)) {

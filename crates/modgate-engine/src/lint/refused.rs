@@ -40,7 +40,12 @@ pub(super) fn in_constraint(problem: &mut Problem, source: &PolicySource) -> boo
     let rest = start.and_then(|start| problem.message.get(start..)).unwrap_or_default();
     let Some((path, _)) = rest.split_once(": ") else { return false };
     let Some(below) = path.strip_prefix("spec.") else { return false };
-    mark(problem, source, format!("spec.match.{below}"));
+    // What is missing has no place; the operator wants it.
+    let field = match below.strip_suffix(".values") {
+        Some(expression) if rest.contains("must be specified") => format!("{expression}.operator"),
+        _ => below.to_owned(),
+    };
+    mark(problem, source, format!("spec.match.{field}"));
     true
 }
 

@@ -260,7 +260,9 @@ impl<'s> Loader<'s> {
         let definitions = self.before.definitions();
         let mut found = self.problems.split_off(first);
         lint::retain(&source.object, &mut found, 0);
-        if found.iter().all(|problem| problem.severity != Severity::Error) {
+        // A template brings the errors of its constraints with it.
+        let is_refused = |it: &Problem| it.severity == Severity::Error && it.policy == id;
+        if !found.iter().any(is_refused) {
             found.extend(lint::lint(&id, source, definitions));
         } else {
             // What is missing may only be misspelt. One cause is reported once.

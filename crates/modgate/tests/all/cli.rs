@@ -925,7 +925,7 @@ fn serve_needs_something_to_serve() {
         str![[r#"
 exit 2
 --- stderr
-error: cannot use the kubeconfig `missing`: No such file or directory (os error 2)
+error: cannot use the kubeconfig `missing`: No such file or directory
 
 "#]]
     );
