@@ -959,7 +959,7 @@ error: `missing` does not exist
         str![[r#"
 exit 2
 --- stderr
-error: cannot read `missing.crt`: No such file or directory (os error 2)
+error: cannot read `missing.crt`: No such file or directory
 
 "#]]
     );
