@@ -145,8 +145,8 @@ pub fn unmatched<'p>(
             continue;
         }
         let names = files.iter().flat_map(|file| file.iter()).filter_map(|part| part.to_str());
-        let mut finding =
-            Diagnostic::warning(format!("`--exclude {pattern}` leaves out no file")).code("nothing-found");
+        let mut finding = Diagnostic::warning(format!("`--exclude {pattern}` leaves out no file"))
+            .code("nothing-found");
         finding.help = near::did_you_mean(pattern, names).or_else(|| {
             pattern.contains('/').then(|| {
                 "a pattern with `/` is a path as it is given, such as `policies/tests`".to_owned()

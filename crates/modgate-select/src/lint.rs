@@ -173,7 +173,8 @@ fn chained(links: &[Link], out: &mut Vec<Lint>) {
     let second = second.filter(|link| matches!(link.right.kind, Kind::Text(_) | Kind::Number(_)));
     out.extend(second.map(|link| Lint {
         id: "",
-        message: "this compares the result of another comparison, which is true or false".to_owned(),
+        message:
+            "this compares the result of another comparison, which is true or false".to_owned(),
         span: link.right.span,
         help: Some("a comparison has two sides: `a != b && a != c`".to_owned()),
     }));

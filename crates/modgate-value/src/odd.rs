@@ -94,5 +94,7 @@ pub fn is_typeset_quotation(text: &str) -> bool {
         let found = letter.and_then(|it| TYPESET.iter().find(|(known, _)| *known == it));
         found.is_some_and(|(_, plain)| matches!(*plain, "\"" | "'"))
     };
-    text.chars().nth(1).is_some() && is_quote(text.chars().next()) && is_quote(text.chars().next_back())
+    text.chars().nth(1).is_some()
+        && is_quote(text.chars().next())
+        && is_quote(text.chars().next_back())
 }

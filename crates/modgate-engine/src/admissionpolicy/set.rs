@@ -443,9 +443,9 @@ impl PolicySet {
     pub fn bindings_at_odds(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str, bool)> {
         let mutating = self.mutating.at_odds();
         let validating = self.validating.at_odds();
-        mutating
-            .map(|(it, with)| (PolicyKind::Mutating, &it.name, &it.policy, with))
-            .chain(validating.map(|(it, with)| (PolicyKind::Validating, &it.name, &it.policy, with)))
+        mutating.map(|(it, with)| (PolicyKind::Mutating, &it.name, &it.policy, with)).chain(
+            validating.map(|(it, with)| (PolicyKind::Validating, &it.name, &it.policy, with)),
+        )
     }
 
     /// The bindings whose policy is not there: they have no effect. Name, and name of the policy.

@@ -338,7 +338,10 @@ impl<'e> Lints<'e> {
             let is_quantity = places.iter().all(|path| self.objects.is_quantity(path));
             let (message, help) = match (is_quantity, is_order) {
                 (true, true) => (
-                    format!("the field is {first}, so the comparison with {} fails", shown(&literal)),
+                    format!(
+                        "the field is {first}, so the comparison with {} fails",
+                        shown(&literal)
+                    ),
                     Some("write `quantity(x).isGreaterThan(quantity(\"1Gi\"))`".to_owned()),
                 ),
                 (true, false) => (
@@ -346,7 +349,10 @@ impl<'e> Lints<'e> {
                     Some("write `quantity(x).isGreaterThan(quantity(\"1Gi\"))`".to_owned()),
                 ),
                 (false, true) => (
-                    format!("the field is {first}, so the comparison with {} fails", shown(&literal)),
+                    format!(
+                        "the field is {first}, so the comparison with {} fails",
+                        shown(&literal)
+                    ),
                     places::as_type(&first, &literal),
                 ),
                 (false, false) => {
@@ -389,7 +395,8 @@ impl<'e> Lints<'e> {
         let text = Value::from("");
         let mut expected = places.iter().map(|path| self.objects.never_is(path, &text));
         if !places.is_empty() && expected.all(|it| it.as_deref() == Some("a list")) {
-            let message = format!("`{function}` is for texts and this is a list, so it always fails");
+            let message =
+                format!("`{function}` is for texts and this is a list, so it always fails");
             let help = match function {
                 "contains" => "write `x in list`, or `list.exists(x, …)`".to_owned(),
                 _ => format!("ask its elements: `list.exists(x, x.{function}(…))`"),

@@ -267,7 +267,9 @@ pub(crate) fn never_equal(expected: &str, value: &Value) -> String {
 /// The advice about it, if writing the value in another way helps.
 pub(crate) fn as_type(expected: &str, value: &Value) -> Option<String> {
     match value {
-        Value::String(text) if expected == "true or false" && matches!(text.as_str(), "true" | "false") => {
+        Value::String(text)
+            if expected == "true or false" && matches!(text.as_str(), "true" | "false") =>
+        {
             Some(format!("write `{text}` without quotes"))
         }
         Value::String(text) if expected == "a number" && text.parse::<f64>().is_ok() => {

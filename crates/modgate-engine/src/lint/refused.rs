@@ -20,7 +20,8 @@ pub(crate) fn near_values(found: &mut [Problem]) {
         if let Some((before, listed)) = problem.message.split_once(": supported values: ") {
             let listed: Vec<&str> =
                 listed.split(", ").map(|text| text.trim_matches(['"', '\''])).collect();
-            let value = before.rsplit_once("alue: \"").map(|(_, value)| value.trim_end_matches('"'));
+            let value =
+                before.rsplit_once("alue: \"").map(|(_, value)| value.trim_end_matches('"'));
             problem.help = value.and_then(|value| near::did_you_mean(value, listed));
         } else if problem.message.contains("not a valid selector operator") {
             problem.help = quoted(&problem.message)

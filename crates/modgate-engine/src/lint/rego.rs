@@ -337,7 +337,10 @@ impl<'m> Paths<'m> {
             let Some(literal) = value_of(value) else { continue };
             let Some(expected) = self.never_is(member, variables, &literal) else { continue };
             let help = match expected.starts_with("a quantity") {
-                true => Some("`units.parse(x)` and `units.parse_bytes(x)` make numbers of quantities".to_owned()),
+                true => Some(
+                    "`units.parse(x)` and `units.parse_bytes(x)` make numbers of quantities"
+                        .to_owned(),
+                ),
                 false => places::as_type(&expected, &literal),
             };
             found.push(Found {

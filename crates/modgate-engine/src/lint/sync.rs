@@ -48,9 +48,8 @@ pub(super) fn required(lints: &mut Lints<'_>) {
     let name = sync_data::ANNOTATION.replace('/', "~1");
     let pointer = format!("/metadata/annotations/{name}");
     let positions = lints.source.positions.as_ref();
-    let position = positions.map(|all| {
-        all.value(&pointer).unwrap_or_else(|| all.nearest_key(&pointer)).into()
-    });
+    let position = positions
+        .map(|all| all.value(&pointer).unwrap_or_else(|| all.nearest_key(&pointer)).into());
     for problem in lints.found.iter_mut().skip(before) {
         problem.field.clone_from(&field);
         problem.position = position;

@@ -78,7 +78,8 @@ fn required_of(lints: &mut Lints<'_>, schema: &Value, field: &str, left: usize) 
         return;
     }
     let properties = schema.get("properties").and_then(Value::as_object);
-    let known: Vec<&str> = properties.into_iter().flat_map(|it| it.keys()).map(|it| it.as_str()).collect();
+    let known: Vec<&str> =
+        properties.into_iter().flat_map(|it| it.keys()).map(|it| it.as_str()).collect();
     let required = schema.get("required").and_then(Value::as_array);
     for (at, name) in required.into_iter().flat_map(|list| list.iter()).enumerate() {
         let Some(name) = name.as_str().filter(|name| !known.contains(name)) else { continue };

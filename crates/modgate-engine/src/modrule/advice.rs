@@ -49,7 +49,8 @@ pub(super) fn select(text: &str, span: Span) -> Option<String> {
     if text.trim_start().starts_with("if ") {
         return Some("an item is a condition by itself, without `if`".to_owned());
     }
-    let is_bracket = written.starts_with(']') && text.matches('[').count() != text.matches(']').count();
+    let is_bracket =
+        written.starts_with(']') && text.matches('[').count() != text.matches(']').count();
     let sign = SIGNS.iter().find(|(sign, _)| written.starts_with(sign) && !is_bracket);
     if let Some((_, advice)) = sign {
         return Some((*advice).to_owned());

@@ -165,7 +165,8 @@ fn lint_reads(
                 Code::NeverMatches,
                 format!("`{name}` is read from a text or a number, so nothing is found"),
                 text.contains('/').then(|| {
-                    "a name with `.` or `/` stands in brackets: `$.metadata.labels[\"a.b/c\"]`".to_owned()
+                    "a name with `.` or `/` stands in brackets: `$.metadata.labels[\"a.b/c\"]`"
+                        .to_owned()
                 }),
             ),
             What::Key(..) | What::NoList => continue,

@@ -83,7 +83,9 @@ fn parameters_at_odds<'n>(
             ),
             true => (
                 "spec.policyName",
-                format!("`{policy}` has a `paramKind`, and without `paramRef` its `params` are null"),
+                format!(
+                    "`{policy}` has a `paramKind`, and without `paramRef` its `params` are null"
+                ),
                 "add `paramRef`",
             ),
         };

@@ -482,7 +482,12 @@ pub(super) fn warned(code: Code, problem: Problem) -> Problem {
     Problem { severity: Severity::Warning, code: Some(code), ..problem }
 }
 
-pub(super) fn problem(id: &PolicyId, source: &PolicySource, field: &str, message: String) -> Problem {
+pub(super) fn problem(
+    id: &PolicyId,
+    source: &PolicySource,
+    field: &str,
+    message: String,
+) -> Problem {
     Problem {
         severity: Severity::Error,
         code: None,

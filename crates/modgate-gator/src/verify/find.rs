@@ -126,9 +126,11 @@ fn placed(path: &str, shown: &str) -> Result<Option<Suite>, Box<Diagnostic>> {
             None => Ok(None),
             Some((code, member, written, help)) => {
                 let offset = positions.nearest(member).offset;
-                let found = Diagnostic::warning(format!("`{written}` is not of a suite, so no test is run"))
-                    .code(code.as_str())
-                    .at(source.clone(), Span::new(offset, offset + written.len()));
+                let found = Diagnostic::warning(format!(
+                    "`{written}` is not of a suite, so no test is run"
+                ))
+                .code(code.as_str())
+                .at(source.clone(), Span::new(offset, offset + written.len()));
                 Err(found.help(help).into())
             }
         };

@@ -368,7 +368,9 @@ fn what_an_api_server_answers() {
             policy("v1", "namespaces", "", never),
             binding(", matchResources: {namespaceSelector: {matchLabels: {p: true}}}"),
             MAP.to_owned(),
-            Err("spec.matchResources.namespaceSelector.matchLabels.p: expected a string, got the boolean"),
+            Err(
+                "spec.matchResources.namespaceSelector.matchLabels.p: expected a string, got the boolean",
+            ),
         ),
         // A kind that Kubernetes' own group does not have.
         (

@@ -191,23 +191,29 @@ fn overload(operator: &str, message: &str, text: &str) -> Option<String> {
     if message.contains("kubernetes.GroupVersionKind") {
         return Some("a kind has a group, a version and a name: `request.kind.kind`".to_owned());
     }
-    let types = message.rsplit_once('(').map_or("", |(_, types)| types.trim_end_matches([')', '\'']));
+    let types =
+        message.rsplit_once('(').map_or("", |(_, types)| types.trim_end_matches([')', '\'']));
     let types: Vec<&str> = types.split(", ").collect();
     let advice = match (operator, types.as_slice()) {
         ("_<_" | "_<=_" | "_>_" | "_>=_", ["bool", _]) => {
             "a comparison has two sides: `a < b && b < c`"
         }
         ("_+_", ["string", _] | [_, "string"]) => "texts are joined with texts: `string(x)`",
-        ("_==_" | "_!=_", ["bool", _]) if text.matches("!=").count() + text.matches("==").count() > 1 => {
+        ("_==_" | "_!=_", ["bool", _])
+            if text.matches("!=").count() + text.matches("==").count() > 1 =>
+        {
             "a comparison has two sides: `a != b && a != c`"
         }
         ("_==_" | "_!=_", ["bool", "string"] | ["string", "bool"]) => {
             "`true` and `false` stand without quotes"
         }
-        ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_", ["int", "string"] | ["string", "int"]) => {
-            "numbers stand without quotes; `int(x)` makes a number of a text"
+        (
+            "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_",
+            ["int", "string"] | ["string", "int"],
+        ) => "numbers stand without quotes; `int(x)` makes a number of a text",
+        ("_&&_" | "_||_" | "!_", _) => {
+            "both sides are true or false; compare values, such as `x != \"\"`"
         }
-        ("_&&_" | "_||_" | "!_", _) => "both sides are true or false; compare values, such as `x != \"\"`",
         ("size", _) => "`size` is for texts, lists and maps",
         _ => return None,
     };

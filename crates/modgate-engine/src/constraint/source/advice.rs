@@ -51,7 +51,8 @@ fn parse(text: &str, version: RegoVersion, error: &Error) -> Option<String> {
         return Some(format!("a {quote} is missing at the end of the text"));
     }
     // No version of Rego has these.
-    if let Some(advice) = text.get(at..).and_then(|rest| rest.chars().next()).and_then(odd::advice) {
+    if let Some(advice) = text.get(at..).and_then(|rest| rest.chars().next()).and_then(odd::advice)
+    {
         return Some(advice);
     }
     if message.contains("keyword is required") {
@@ -91,8 +92,10 @@ fn parse(text: &str, version: RegoVersion, error: &Error) -> Option<String> {
     let unequal = missing.into_iter().find(|(open, close)| count(*open) != count(*close));
     let Some((open, close)) = unequal else {
         let two = ["identifier", "string", "number", "{", "["].iter();
-        let is_two = two.into_iter().any(|it| message.starts_with(&format!("unexpected {it} token")));
-        return is_two.then(|| "between two values an operator is missing, or a line break".to_owned());
+        let is_two =
+            two.into_iter().any(|it| message.starts_with(&format!("unexpected {it} token")));
+        return is_two
+            .then(|| "between two values an operator is missing, or a line break".to_owned());
     };
     Some(match count(open) > count(close) {
         true => format!("a `{close}` is missing"),
@@ -149,7 +152,9 @@ fn types(message: &str, version: RegoVersion) -> Option<String> {
         });
     }
     let advice = match message {
-        "sprintf: arity mismatch" | "sprintf: invalid argument(s)" => "it takes a format and a list: `sprintf(\"%v\", [value])`",
+        "sprintf: arity mismatch" | "sprintf: invalid argument(s)" => {
+            "it takes a format and a list: `sprintf(\"%v\", [value])`"
+        }
         "plus: invalid argument(s)" => "`+` adds numbers; `sprintf` and `concat` join texts",
         _ if message.ends_with("used as reference, not called") => {
             "it is a function: write its arguments in parentheses"

@@ -3,7 +3,8 @@
 const JOINED: &str = "expressions of a body are joined by line breaks or `;`";
 const TWICE: &str = "there is no `or`: write the rule twice, once for each case";
 const NO_LOOPS: &str = "there are no loops: `x := list[_]` holds for each element";
-const CONDITIONS: &str = "a body is a list of conditions: write them without `if`, and the rule twice for two cases";
+const CONDITIONS: &str =
+    "a body is a list of conditions: write them without `if`, and the rule twice for two cases";
 const ASSIGN: &str = "a variable is made by `x := 1`, without a word in front";
 const EQUAL: &str = "compare with `==`";
 const UNCHANGED: &str = "variables keep their value: make another one, `y := x + 1`";

@@ -380,7 +380,9 @@ fn compare(module: &Module, arguments: &[Term], found: &mut Vec<Lint>) {
             place: place(module, right.span),
             message: "this compares the result of another comparison, which is true or false"
                 .to_owned(),
-            help: Some("a comparison has two sides: write two of them on lines of their own".to_owned()),
+            help: Some(
+                "a comparison has two sides: write two of them on lines of their own".to_owned(),
+            ),
         });
     }
     for (member, value) in [(left, right), (right, left)] {

@@ -99,6 +99,7 @@ fn name(steps: &[Step<'_>], text: &str, field: String, lints: &mut Lints<'_>) {
         // Letters that are not seen have a warning of their own.
         _ => return,
     };
-    let message = format!("no {what} has `{odd}`, and `matchValue` is no pattern, so this never matches");
+    let message =
+        format!("no {what} has `{odd}`, and `matchValue` is no pattern, so this never matches");
     lints.push(Code::NeverMatches, field, message, Some(help.to_owned()));
 }

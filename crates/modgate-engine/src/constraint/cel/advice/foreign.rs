@@ -86,7 +86,10 @@ const FUNCTIONS: [(&[&str], &str); 19] = [
     (&["every", "forall", "foreach"], "the macro is `all`: `list.all(x, …)`"),
     (&["tolower", "lower", "tolowercase", "downcase"], "write `x.lowerAscii()`"),
     (&["toupper", "upper", "touppercase", "upcase"], "write `x.upperAscii()`"),
-    (&["includes", "has_key", "haskey", "containskey"], "write `\"a\" in list`, or `x.contains(\"a\")` for a part of a text"),
+    (
+        &["includes", "has_key", "haskey", "containskey"],
+        "write `\"a\" in list`, or `x.contains(\"a\")` for a part of a text",
+    ),
     (&["in"], "write `\"a\" in list`"),
     (&["tostring", "str", "format_string"], "write `string(x)`"),
     (&["toint", "parseint", "integer", "tonumber", "number"], "write `int(x)`"),
@@ -98,7 +101,10 @@ const FUNCTIONS: [(&[&str], &str); 19] = [
     (&["replaceall", "gsub"], "write `x.replace(\"a\", \"b\")`"),
     (&["strip"], "write `x.trim()`"),
     (&["regex", "test", "match", "regexmatch", "regex_match"], "did you mean `matches`?"),
-    (&["get", "getordefault", "default"], "a value for a missing field: `object.?a.orValue(\"x\")`"),
+    (
+        &["get", "getordefault", "default"],
+        "a value for a missing field: `object.?a.orValue(\"x\")`",
+    ),
     (&["contains_any", "containsany", "intersects"], "write `list.exists(x, x in [\"a\", \"b\"])`"),
 ];
 
