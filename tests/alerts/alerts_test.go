@@ -213,9 +213,12 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s lacks a case in which it fires, or one in which it does not", rule.Alert)
 		}
 		// Prometheus tells of an alert when it has held for so long.
-		held, err := model.ParseDuration(rule.For)
-		if err != nil {
-			t.Fatalf("%s: %v", rule.Alert, err)
+		var held model.Duration
+		if rule.For != "" {
+			var err error
+			if held, err = model.ParseDuration(rule.For); err != nil {
+				t.Fatalf("%s: %v", rule.Alert, err)
+			}
 		}
 		since := max(at-time.Duration(held), 0)
 		for _, series := range cases.fires {
