@@ -10,7 +10,11 @@
     reason = "tests fail by panicking, and their output says why"
 )]
 
-use std::{collections::BTreeMap, env, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 use modgate_e2e::originals::{
     Compared, Library, Served, ask, compare, documents, kubectl, namespaces, numbered, prepare,
@@ -26,11 +30,15 @@ use modgate_value::{Value, yaml};
 
 /// Another number of reviews, for a short run.
 const COUNT: &str = "MODGATE_REVIEWS";
-/// Reviews that wait for their second decision: the shadow drops what waits for longer than some seconds.
-const WAITING: usize = 16;
+/// Reviews that are sent at once, and those that may wait for their second decision meanwhile: the shadow drops what
+/// waits for longer than some seconds.
+const AT_ONCE: usize = 16;
+const WAITING: usize = 32;
 
-fn modgate() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_modgate-e2e"))
+/// The program under test: the one of this build, or an optimised one that `MODGATE_BINARY` names, for many reviews.
+fn modgate() -> PathBuf {
+    let named = env::var_os("MODGATE_BINARY").filter(|it| !it.is_empty());
+    named.map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_modgate-e2e")), PathBuf::from)
 }
 
 fn count() -> usize {
@@ -53,13 +61,25 @@ fn reviews(samples: Vec<Value>, policies: &[&Value]) -> Vec<Value> {
     );
     all.truncate(count());
     let known = all.len();
-    for number in known..count() {
+    let mut missing = 0;
+    while all.len() < count() {
+        let number = all.len();
         let sample = all.get(random.below(known)).filter(|_| number % 2 == 0).cloned();
         let sample = sample.as_ref().and_then(|it| it.get("request"));
-        all.push(match sample {
+        let made = match sample {
             Some(request) => numbered(&changed(request, &texts, &mut random), number),
             None => numbered(generator.request().sent(), number),
-        });
+        };
+        // The random numbers go on, so that another one is made instead.
+        if is_plausible(&made) {
+            all.push(made);
+        } else {
+            missing += 1;
+            assert!(
+                missing < 10_000,
+                "the generator makes nothing that an API server sends: {made}"
+            );
+        }
     }
     all
 }
@@ -145,7 +165,7 @@ fn beside(
     let flags = ["--shadow-url", &url, "--shadow-ca", &authority, "--shadow-timeout", "30s"];
     let more = ["--record", &recorded, "--record-sample", "0"];
     let flags: Vec<&str> = flags.into_iter().chain(more).collect();
-    let mut served = Served::modgate(modgate(), cluster, &[operation], &flags).expect("modgate");
+    let mut served = Served::modgate(&modgate(), cluster, &[operation], &flags).expect("modgate");
     if let Some(library) = library {
         library.loaded(&mut served).expect("the library");
     }
@@ -156,12 +176,13 @@ fn beside(
     eprintln!("both are ready");
     let mut connection = served.connect().expect("a connection");
     let mut sent = 0_usize;
-    for some in reviews.chunks(WAITING) {
+    for some in reviews.chunks(AT_ONCE) {
         for review in some {
             ask(&mut connection, route, review).expect("an answer");
             sent += 1;
         }
-        let wanted = u32::try_from(sent).map(f64::from).expect("a number");
+        let wanted = if sent == reviews.len() { sent } else { sent.saturating_sub(WAITING) };
+        let wanted = u32::try_from(wanted).map(f64::from).expect("a number");
         served
             .until("all are decided again", |served| Ok(decided(served, "") >= wanted - 0.5))
             .unwrap_or_else(|error| {
@@ -169,7 +190,7 @@ fn beside(
                 let of_shadow = metrics.lines().filter(|line| line.contains("shadow"));
                 panic!("{error}: {sent} sent, {:#?}", of_shadow.collect::<Vec<_>>())
             });
-        if sent.is_multiple_of(WAITING * 125) || sent == WAITING {
+        if sent.is_multiple_of(AT_ONCE * 125) {
             eprintln!("{sent} of {} reviews", reviews.len());
         }
     }
@@ -196,20 +217,46 @@ fn beside(
             ("request", request.clone()),
         ];
         let review: Value = review.into_iter().collect();
-        let theirs = ask(&mut connection, route, &review).expect("the original answers");
         let ours = line.get("response").cloned().unwrap_or_default();
-        match compare(&review, &theirs, &ours) {
+        let shadow = line.path(&["record", "shadow"]).cloned().unwrap_or_default();
+        if let Some(Compared::Declared(id)) =
+            denied(&shadow, &ours).map(|it| compare(&review, &it, &ours))
+        {
+            *outcome.declared.entry(id).or_default() += 1;
+            continue;
+        }
+        let is_delete = request.get("operation").and_then(Value::as_str) == Some("DELETE");
+        let mut ask = || ask(&mut connection, route, &review).expect("the original answers");
+        let theirs = ask();
+        let mut compared = compare(&review, &theirs, &ours);
+        // Whether its Rego sees the old object depends on chance, so that it answers as modgate soon.
+        if is_delete && compared == Compared::Different {
+            let same = (0..CHANCES).any(|_| compare(&review, &ask(), &ours) != Compared::Different);
+            compared = if same { Compared::Declared("GK-Q-12") } else { compared };
+        } else if is_delete && compared == Compared::Equal {
+            compared = Compared::Declared("GK-Q-12");
+        }
+        match compared {
             Compared::Declared(id) => *outcome.declared.entry(id).or_default() += 1,
             // The shadow saw a difference; that the original answers otherwise now is one, too.
-            Compared::Equal | Compared::Different => {
-                let shadow = line.path(&["record", "shadow"]).cloned().unwrap_or_default();
-                outcome.different.push(format!(
-                    "{request}\n  original: {theirs}\n  modgate:  {ours}\n  shadow:   {shadow}"
-                ));
-            }
+            Compared::Equal | Compared::Different => outcome.different.push(format!(
+                "{request}\n  original: {theirs}\n  modgate:  {ours}\n  shadow:   {shadow}"
+            )),
         }
     }
     outcome
+}
+
+/// How often the original is asked about a deletion until it answers as modgate. It does one time in eight, as it takes its two
+/// evaluators from a map, so that it misses all of these once in 10^11 deletions.
+const CHANCES: usize = 200;
+
+/// The original's denial as the record has it, if both deny and no warnings can differ.
+fn denied(shadow: &Value, ours: &Value) -> Option<Value> {
+    let denies = |it: &Value| it.get("allowed").and_then(Value::as_bool) == Some(false);
+    let is_whole = denies(shadow) && denies(ours) && ours.get("warnings").is_none();
+    let message = shadow.get("message").filter(|_| is_whole)?;
+    Some(value::replaced(ours, &["status".into(), "message".into()], message.clone()))
 }
 
 /// The lines of a record that have a second decision.
@@ -232,7 +279,7 @@ fn judge(name: &str, reviews: &[Value], outcome: &Outcome) {
         outcome.declared,
         outcome.different.len()
     );
-    for difference in outcome.different.iter().take(20) {
+    for difference in outcome.different.iter().take(12) {
         eprintln!("{difference}");
     }
     assert!(outcome.different.is_empty(), "the differences above are not declared");
