@@ -48,6 +48,21 @@ func histogram(name, label, buckets string) string {
 	return text
 }
 
+// leader says whether a Pod of a Deployment leads.
+func leader(deployment, samples string) string {
+	return `modgate_leader{app_kubernetes_io_component="` + deployment + `",pod="` + deployment + `-a"} ` + samples
+}
+
+// running is a Pod of a Deployment.
+func running(deployment string) string {
+	return `modgate_build_info{app_kubernetes_io_component="` + deployment + `",job="modgate",instance="a",version="1"} 1x30`
+}
+
+// since is a Pod, and when its process started.
+func since(samples string) string {
+	return build + "\n" + `process_start_time_seconds{job="modgate",instance="a"} ` + samples
+}
+
 var all = map[string]cases{
 	"ModgateDown": {
 		fires: []string{`up{job="modgate"} 0x30`},
@@ -104,17 +119,56 @@ var all = map[string]cases{
 			`modgate_certificate_not_after_seconds{pod="b"} 600000x30`},
 		quiet: []string{`modgate_certificate_not_after_seconds 700000x30`, build},
 	},
+	"ModgateUndecided": {
+		fires: []string{
+			`modgate_undecided_reviews_total{webhook="/dragnet-webhook",cause="no_slot"} 0+1x30`,
+			`modgate_undecided_reviews_total{webhook="/v1/policies/validate",cause="panic"} 0+1x30`,
+		},
+		quiet: []string{
+			`modgate_undecided_reviews_total{webhook="/dragnet-webhook",cause="no_slot"} 7x30`,
+			`controller_runtime_webhook_requests_total{webhook="/dragnet-webhook",code="200"} 0+1x30`,
+		},
+	},
+	// The rules are those of two Deployments, each with a leader.
 	"ModgateNoLeader": {
-		fires: []string{`modgate_leader{pod="a"} 0x30` + "\n" + `modgate_leader{pod="b"} 0x30`},
-		quiet: []string{`modgate_leader{pod="a"} 0x30` + "\n" + `modgate_leader{pod="b"} 1x30`, build},
+		fires: []string{
+			`modgate_leader{pod="a"} 0x30` + "\n" + `modgate_leader{pod="b"} 0x30`,
+			leader("modgate", "1x30") + "\n" + leader("modgate-audit", "0x30"),
+			leader("modgate", "0x30") + "\n" + leader("modgate-audit", "1x30"),
+			// modgate-audit is gone.
+			running("modgate") + "\n" + leader("modgate", "1x30"),
+		},
+		quiet: []string{
+			`modgate_leader{pod="a"} 0x30` + "\n" + `modgate_leader{pod="b"} 1x30`,
+			build,
+			running("modgate") + "\n" + leader("modgate", "1x30") + "\n" + leader("modgate-audit", "1x30"),
+			// A new Pod of modgate-audit takes a moment.
+			running("modgate") + "\n" + leader("modgate", "1x30") + "\n" + leader("modgate-audit", "1x20 _x3 0x2 1x5"),
+		},
 	},
 	"ModgateQueueing": {
 		fires: []string{histogram("modgate_queue_seconds", `webhook="/v1/admit"`, slow)},
 		quiet: []string{histogram("modgate_queue_seconds", `webhook="/v1/admit"`, fast)},
 	},
 	"ModgateAuditStale": {
-		fires: []string{`gatekeeper_audit_last_run_end_time 1x30`},
-		quiet: []string{`gatekeeper_audit_last_run_end_time 0+60x30`, build},
+		fires: []string{
+			`gatekeeper_audit_last_run_end_time 1x30`,
+			// The first audit does not end.
+			since("1x30"),
+			// The Pod that audited is gone.
+			since("1x30") + "\n" + `gatekeeper_audit_last_run_end_time 0+60x10 _x20`,
+		},
+		quiet: []string{
+			`gatekeeper_audit_last_run_end_time 0+60x30`,
+			since("1x30") + "\n" + `gatekeeper_audit_last_run_end_time 0+60x30`,
+			// Another Pod takes over, and its first audit comes with the next interval.
+			since("1x30") + "\n" + `gatekeeper_audit_last_run_end_time 0+60x26 _x4`,
+			// Every Pod is new.
+			since("_x27 1600x3"),
+			// Another program is old.
+			build + "\n" + `process_start_time_seconds{job="other",instance="b"} 1x30`,
+			build,
+		},
 	},
 	"ModgateProviderBroken": {
 		fires: []string{`gatekeeper_providers{status="error"} 1x30`},

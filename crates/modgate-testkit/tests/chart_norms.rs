@@ -532,13 +532,18 @@ fn monitoring_asks_for_what_there_is() {
         assert!(!few.contains(&format!("\"alert\":\"{absent}")), "{absent}");
     }
     assert!(few.contains("ModgateModRulesSlow"));
+    // Nobody waits for an audit that no Pod does.
+    let none = set(&helm, "prometheusRule.enabled=true,operations={webhook,mutation-webhook}");
+    let none = at(find(&none, "PrometheusRule/modgate"), "/spec");
+    assert!(!none.contains("ModgateAuditStale") && none.contains("ModgateNoLeader"));
 }
 
 /// Prometheus' own packages parse the alerts, and evaluate them on series for which each fires or does not.
 #[test]
 fn alerts_fire_where_they_should() {
     let Some(helm) = helm() else { return };
-    let all = set(&helm, "prometheusRule.enabled=true");
+    // Of two Deployments, each of which needs a leader.
+    let all = set(&helm, "prometheusRule.enabled=true,split.enabled=true");
     let spec = find(&all, "PrometheusRule/modgate").get("spec").expect("a spec");
     let file = std::env::temp_dir().join(format!("modgate-rules-{}.yaml", std::process::id()));
     // JSON is YAML.

@@ -1,6 +1,9 @@
 {{- /* The alerts, as YAML: alert, expr, for, severity, summary. Each has a page in docs/runbooks. Names that
 other programs have, too, such as `process_open_fds`, are narrowed to what has `modgate_build_info`. */}}
 {{- define "modgate.alerts" -}}
+{{- $operations := include "modgate.operations" . | fromJsonArray -}}
+{{- $audits := false -}}
+{{- range $operations }}{{ if or (empty .) (has "audit" .) }}{{ $audits = true }}{{ end }}{{ end -}}
 - alert: ModgateDown
   expr: absent(modgate_build_info)
   for: 5m
@@ -62,19 +65,33 @@ other programs have, too, such as `process_open_fds`, are narrowed to what has `
   for: 1h
   severity: critical
   summary: The certificate of the webhooks expires within seven days; after that the API server cannot call them.
+- alert: ModgateUndecided
+  expr: sum by (webhook, cause) (rate(modgate_undecided_reviews_total[5m])) > 0
+  for: 10m
+  severity: warning
+  summary: modgate itself fails to decide some requests; `--internal-errors` and the failurePolicy of the webhook decide these.
 - alert: ModgateNoLeader
-  expr: max(modgate_leader) == 0
+{{- /* Each Deployment elects a leader of its own. Monitors of the chart say which Deployment a Pod is of. */}}
+  {{- $component := "app_kubernetes_io_component" }}
+  {{- if .Values.split.enabled }}
+  expr: max by ({{ $component }}) (modgate_leader) == 0 or absent(modgate_leader{ {{- $component }}="modgate-audit"}) and on () modgate_build_info{ {{- $component }}="modgate"}
+  {{- else }}
+  expr: max by ({{ $component }}) (modgate_leader) == 0
+  {{- end }}
   for: 5m
   severity: warning
-  summary: No Pod of modgate holds the Lease, so audits, statuses and webhook configurations are not written.
+  summary: No Pod of a Deployment of modgate holds its Lease, so audits, statuses and webhook configurations are not written.
 - alert: ModgateQueueing
   expr: histogram_quantile(0.99, sum by (le, webhook) (rate(modgate_queue_seconds_bucket[5m]))) > 0.5
   for: 10m
   severity: warning
   summary: One in a hundred reviews waits for half a second or longer before it is evaluated.
-{{- if gt (int .Values.audit.interval) 0 }}
+{{- if and $audits (gt (int .Values.audit.interval) 0) }}
+{{- /* The time of the last audit is unknown before the first one has ended, and when the Pod that audited is gone. */}}
+{{- $three := mul 3 .Values.audit.interval }}
+{{- $long := max $three 300 }}
 - alert: ModgateAuditStale
-  expr: time() - max(gatekeeper_audit_last_run_end_time) > {{ mul 3 .Values.audit.interval }}
+  expr: time() - max(gatekeeper_audit_last_run_end_time) > {{ $three }} or absent_over_time(gatekeeper_audit_last_run_end_time[{{ $long }}s]) and on () (time() - min(process_start_time_seconds and on (job, instance) modgate_build_info) > {{ $long }})
   for: 5m
   severity: warning
   summary: No audit has ended for three intervals of {{ .Values.audit.interval }} s.
