@@ -18,7 +18,7 @@ pub(crate) enum Place {
 }
 
 /// All others go into `args`.
-pub(crate) const PLACES: [(&str, Place); 48] = [
+pub(crate) const PLACES: [(&str, Place); 49] = [
     (
         "additional-mutating-webhook-configs-to-rotate-certs",
         Place::List("certificates.additionalConfigurations.mutating"),
@@ -56,6 +56,7 @@ pub(crate) const PLACES: [(&str, Place); 48] = [
     ("operator", Place::Chart),
     ("operator-health-probe-addr", Place::Chart),
     ("operator-metrics-addr", Place::Chart),
+    ("policy-reports", Place::Text("audit.policyReports")),
     ("port", Place::Chart),
     ("prometheus-port", Place::Chart),
     ("record", Place::Chart),

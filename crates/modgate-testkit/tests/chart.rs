@@ -84,7 +84,7 @@ fn values_that_contradict_each_other_are_refused() {
         ("certificates.source=secret", "certificates.caBundle is missing"),
         ("args={-port=443}", "args: leave out --port, which the rest of the chart"),
         (
-            "args={--log-denies,--operation=audit}",
+            "args={--log-stats-audit,--operation=audit}",
             "args: --operation is said by the value operations,",
         ),
         (

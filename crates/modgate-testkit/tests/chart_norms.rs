@@ -336,6 +336,35 @@ fn values_that_are_refused() {
             "split.args={--operation=audit}",
             "split.args: --operation is said by the value operations",
         ),
+        ("args={--audit-interval=600}", "args: --audit-interval is said by the value audit.interval,"),
+        ("args={-log-level=debug}", "args: --log-level is said by the value logs.level,"),
+        ("args={--policy-reports=none}", "is said by the value audit.policyReports,"),
+        (
+            "split.args={--exempt-namespace=a}",
+            "split.args: --exempt-namespace is said by the value ignoreLabel.allowedNamespaces,",
+        ),
+        ("args={-v}", "args: --v needs a value: write --v=LEVEL"),
+        ("args={--audit-chunk-size}", "--audit-chunk-size needs a value: write --audit-chunk-size=N"),
+        ("args={--audit-chunk-size=x}", "args: --audit-chunk-size=x is not a whole number"),
+        ("logs.level=verbose", "logs.level: there is no level `verbose`; the levels are debug,"),
+        ("logs.level=info\\,audit=debgu", "logs.level: there is no level `debgu`"),
+        (
+            r"commonLabels.app\.kubernetes\.io/name=a",
+            "commonLabels: leave out app.kubernetes.io/name, a label that the chart sets itself",
+        ),
+        ("podLabels.control-plane=a", "podLabels: leave out control-plane"),
+        (
+            "serviceMonitor.enabled=true,podMonitor.enabled=true",
+            "serviceMonitor.enabled and podMonitor.enabled exclude each other",
+        ),
+        (
+            "prometheusRule.disabled={ModgateDwon}",
+            "prometheusRule.disabled: there is no alert ModgateDwon; the alerts are ModgateAuditStale,",
+        ),
+        (
+            "kubemod.webapp=true,profile=gatekeeper",
+            "kubemod.webapp is the dry-run API of ModRules, which profile=gatekeeper leaves out",
+        ),
         ("clientAuth.enabled=true", "set exactly one of clientAuth.ca, clientAuth.configMap and"),
         ("clientAuth.enabled=true,clientAuth.ca=a,clientAuth.secret=b", "set exactly one of"),
         ("clientAuth.secret=b", "clientAuth names authorities and is off"),
@@ -355,7 +384,19 @@ fn values_that_are_refused() {
         let error = helm.render(&["--set", values]).expect_err(values).to_string();
         assert!(error.contains(expected), "{values}: {error}");
     }
-    helm.render(&["--set", "args={--enable-mutation,-log-denies=true}"]).expect("hidden flags");
+    for fine in [
+        // Hidden flags.
+        "args={--enable-mutation,-log-stats-audit=true,-v=2}",
+        "args={--max-serving-threads=-1}",
+        "split.enabled=true,split.args={--log-level=debug}",
+        "logs.level=WARN",
+        r"logs.level=warn\,dragnet-webhook=debug\,audit",
+        // An alert that these values leave out.
+        "prometheusRule.disabled={ModgateValidationSlow},profile=kubemod",
+        "commonLabels.team=a,podLabels.team=b",
+    ] {
+        helm.render(&["--set", "crds.install=false", "--set", fine]).expect(fine);
+    }
 }
 
 #[test]
@@ -406,7 +447,7 @@ fn each_port_has_its_peers() {
     };
     assert_eq!(is_open("replicas=1"), (false, false));
     assert_eq!(is_open("kubemod.webapp=true"), (true, true));
-    assert_eq!(is_open("kubemod.webapp=true,profile=gatekeeper"), (false, false));
+    assert_eq!(is_open("kubemod.webapp=true,kubemod.enabled=false"), (false, false));
 }
 
 /// The authorities of client certificates are mounted beside whatever else is in the folder.
@@ -464,7 +505,7 @@ fn monitoring_asks_for_what_there_is() {
     let all = set(
         &helm,
         "prometheusRule.enabled=true,grafana.dashboard.enabled=true,serviceMonitor.enabled=true,\
-         podMonitor.enabled=true,prometheusRule.runbookBaseURL=https://r/",
+         prometheusRule.runbookBaseURL=https://r/",
     );
     let rules = find(&all, "PrometheusRule/modgate");
     let rules = list(&list(rules, &["spec", "groups"])[0], &["rules"]);
@@ -512,10 +553,16 @@ fn monitoring_asks_for_what_there_is() {
     {
         assert_eq!(service.path(&["metadata", "labels", label]), Some(value), "{label}");
     }
+    let by_pod = set(&helm, "podMonitor.enabled=true");
+    let pod_monitor = find(&by_pod, "PodMonitor/modgate");
+    for monitor in [monitor, pod_monitor] {
+        let labels = at(monitor, "/spec/podTargetLabels");
+        assert_eq!(labels, r#"["app.kubernetes.io/component"]"#, "alerts ask for it");
+    }
     let pods = find(&all, "Deployment/modgate").path(&["spec", "template", "metadata", "labels"]);
     let pods = pods.expect("labels");
     for selector in [
-        find(&all, "PodMonitor/modgate").path(&["spec", "selector", "matchLabels"]),
+        pod_monitor.path(&["spec", "selector", "matchLabels"]),
         service.path(&["spec", "selector"]),
     ] {
         for (label, value) in selector.and_then(Value::as_object).expect("labels").iter() {

@@ -1,10 +1,7 @@
 //! Files of the chart that follow from others: the descriptions of its schema and its README from the
 //! comments of `values.yaml`, and the flags that `args` may hold from the binary's help.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-};
+use std::{collections::BTreeMap, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use modgate_testkit::corpus;
@@ -18,10 +15,27 @@ use super::Generated;
 
 const CHART: &str = "deploy/chart";
 
+/// Flags of the originals that help does not show and that need a value.
+const HIDDEN: [(&str, &str); 8] = [
+    ("api-cache-dir", "FOLDER"),
+    ("log_backtrace_at", "PLACE"),
+    ("log_dir", "FOLDER"),
+    ("pprof-port", "PORT"),
+    ("stackdriver-metric-interval", "DURATION"),
+    ("stderrthreshold", "LEVEL"),
+    ("v", "LEVEL"),
+    ("vmodule", "LEVELS"),
+];
+
 /// Flags in the help of `modgate serve`, and those in the table of the originals' flags, as some are
 /// hidden from help. `master` is refused by the binary.
 pub(super) fn flags(help: &str) -> Result<Vec<Generated>> {
-    let originals = read("docs/flags.md")?;
+    let text = flag_lines(help, &read("docs/flags.md")?);
+    Ok(vec![Generated { path: format!("{CHART}/files/flags.txt"), text }])
+}
+
+/// A line for each flag: its name, and if it needs a value, `=` and what help calls the value.
+fn flag_lines(help: &str, originals: &str) -> String {
     let of_help = help.lines().filter_map(|line| {
         let line = line.strip_prefix("  ")?.trim_start();
         let line =
@@ -32,12 +46,27 @@ pub(super) fn flags(help: &str) -> Result<Vec<Generated>> {
     let name = |rest: &str| -> String {
         rest.chars().take_while(|it| it.is_ascii_alphanumeric() || "-_".contains(*it)).collect()
     };
-    let mut all: BTreeSet<String> = of_help.chain(of_table).map(name).collect();
+    let mut all: BTreeMap<String, String> =
+        of_table.map(|rest| (name(rest), String::new())).collect();
+    for (flag, value) in HIDDEN {
+        if let Some(known) = all.get_mut(flag) {
+            *known = value.to_owned();
+        }
+    }
+    for rest in of_help {
+        let flag = name(rest);
+        let value = rest.strip_prefix(flag.as_str()).and_then(|it| it.strip_prefix(" <"));
+        let value = value.and_then(|it| it.split('>').next()).unwrap_or_default().to_owned();
+        all.insert(flag, value);
+    }
     for not_one in ["help", "master", ""] {
         all.remove(not_one);
     }
-    let text = all.into_iter().map(|flag| format!("{flag}\n")).collect();
-    Ok(vec![Generated { path: format!("{CHART}/files/flags.txt"), text }])
+    let line = |(flag, value): (String, String)| match value.as_str() {
+        "" => format!("{flag}\n"),
+        value => format!("{flag}={value}\n"),
+    };
+    all.into_iter().map(line).collect()
 }
 
 /// The schema with a description of every property, and the README.
@@ -201,6 +230,17 @@ fn readme(described: &[Described], schema: &Value, defaults: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_and_what_they_need() {
+        let help = "  -n, --namespace <NAME>\n          --strict\n      --log-denies[=<BOOL>]\n      \
+                    --record-policy <NAME=RATE>\n  -h, --help\n";
+        let originals = "| `--log-denies` | false |\n| `--v` | | nothing |\n| `--master` | | no |\n";
+        assert_eq!(
+            flag_lines(help, originals),
+            "log-denies\nnamespace=NAME\nrecord-policy=NAME=RATE\nstrict\nv=LEVEL\n"
+        );
+    }
 
     #[test]
     fn comments_belong_to_the_key_below() {
