@@ -255,6 +255,35 @@ fn changed_releases_are_not_run() {
     }
 }
 
+/// Releases are for Linux; a runner with another system says so, and downloads nothing.
+#[test]
+fn runners_without_linux() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let uname = folder.path().join("uname");
+    fs::write(&uname, "#!/bin/sh\n[ \"$1\" = -s ] && echo Darwin || echo arm64\n").expect("written");
+    fs::set_permissions(&uname, fs::Permissions::from_mode(0o755)).expect("executable");
+    let path = format!("{}:{}", folder.path().display(), env::var("PATH").expect("PATH"));
+    let action = &documents("action.yml")[0];
+    let [_, jobs] = &documents("templates/modgate.yml")[..] else { panic!("two documents") };
+    let (_, job) = jobs.as_object().expect("jobs").iter().next().expect("a job");
+    for (shell, script, variable) in [
+        ("bash", text(action, "/runs/steps/0/run"), "BASE_URL"),
+        ("sh", text(job, "/script/0"), "MODGATE_BASE_URL"),
+    ] {
+        let mut command = Command::new(shell);
+        let output = ran(command
+            .args(["-euc", script])
+            .env("PATH", &path)
+            .env(variable, "file:///nowhere")
+            .current_dir(folder.path()));
+        let said = [&output.stdout[..], &output.stderr[..]].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(output.status.code(), Some(2), "{variable}: {said}");
+        let expected = "releases of modgate are for Linux, and this runner is Darwin";
+        assert!(said.contains(expected), "{variable}: {said}");
+    }
+}
+
 #[test]
 fn the_gitlab_component() {
     if !can_download() {
