@@ -336,7 +336,10 @@ fn values_that_are_refused() {
             "split.args={--operation=audit}",
             "split.args: --operation is said by the value operations",
         ),
-        ("args={--audit-interval=600}", "args: --audit-interval is said by the value audit.interval,"),
+        (
+            "args={--audit-interval=600}",
+            "args: --audit-interval is said by the value audit.interval,",
+        ),
         ("args={-log-level=debug}", "args: --log-level is said by the value logs.level,"),
         ("args={--policy-reports=none}", "is said by the value audit.policyReports,"),
         (
@@ -344,7 +347,10 @@ fn values_that_are_refused() {
             "split.args: --exempt-namespace is said by the value ignoreLabel.allowedNamespaces,",
         ),
         ("args={-v}", "args: --v needs a value: write --v=LEVEL"),
-        ("args={--audit-chunk-size}", "--audit-chunk-size needs a value: write --audit-chunk-size=N"),
+        (
+            "args={--audit-chunk-size}",
+            "--audit-chunk-size needs a value: write --audit-chunk-size=N",
+        ),
         ("args={--audit-chunk-size=x}", "args: --audit-chunk-size=x is not a whole number"),
         ("logs.level=verbose", "logs.level: there is no level `verbose`; the levels are debug,"),
         ("logs.level=info\\,audit=debgu", "logs.level: there is no level `debgu`"),

@@ -260,7 +260,8 @@ fn changed_releases_are_not_run() {
 fn runners_without_linux() {
     let folder = tempfile::tempdir().expect("a folder");
     let uname = folder.path().join("uname");
-    fs::write(&uname, "#!/bin/sh\n[ \"$1\" = -s ] && echo Darwin || echo arm64\n").expect("written");
+    fs::write(&uname, "#!/bin/sh\n[ \"$1\" = -s ] && echo Darwin || echo arm64\n")
+        .expect("written");
     fs::set_permissions(&uname, fs::Permissions::from_mode(0o755)).expect("executable");
     let path = format!("{}:{}", folder.path().display(), env::var("PATH").expect("PATH"));
     let action = &documents("action.yml")[0];

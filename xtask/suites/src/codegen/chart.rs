@@ -235,7 +235,8 @@ mod tests {
     fn flags_and_what_they_need() {
         let help = "  -n, --namespace <NAME>\n          --strict\n      --log-denies[=<BOOL>]\n      \
                     --record-policy <NAME=RATE>\n  -h, --help\n";
-        let originals = "| `--log-denies` | false |\n| `--v` | | nothing |\n| `--master` | | no |\n";
+        let originals =
+            "| `--log-denies` | false |\n| `--v` | | nothing |\n| `--master` | | no |\n";
         assert_eq!(
             flag_lines(help, originals),
             "log-denies\nnamespace=NAME\nrecord-policy=NAME=RATE\nstrict\nv=LEVEL\n"
