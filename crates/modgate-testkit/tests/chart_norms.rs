@@ -238,6 +238,22 @@ fn sets_of_values_render() {
     }
 }
 
+/// CRDs have the labels of the values, and not those by which modgate's objects are deleted.
+#[test]
+fn definitions_have_common_labels() {
+    let Some(helm) = helm() else { return };
+    let all = rendered(&helm, &["--set", "commonLabels.team=a,commonAnnotations.note=b"]);
+    let is_definition = |it: &&Value| text(it, &["kind"]) == "CustomResourceDefinition";
+    let definitions: Vec<&Value> = all.iter().filter(is_definition).collect();
+    assert!(definitions.len() > 10);
+    for definition in definitions {
+        assert_eq!(at(definition, "/metadata/labels/team"), r#""a""#, "{}", name(definition));
+        assert_eq!(at(definition, "/metadata/annotations/note"), r#""b""#, "{}", name(definition));
+        let ours = at(definition, "/metadata/labels/app.kubernetes.io~1name");
+        assert_eq!(ours, "", "{}", name(definition));
+    }
+}
+
 /// Templates in further objects are rendered, whether they are YAML or text.
 #[test]
 fn further_objects() {
