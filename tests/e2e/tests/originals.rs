@@ -64,7 +64,7 @@ fn reviews(samples: Vec<Value>, policies: &[&Value]) -> Vec<Value> {
     let mut missing = 0;
     while all.len() < count() {
         let number = all.len();
-        let sample = all.get(random.below(known)).filter(|_| number % 2 == 0).cloned();
+        let sample = all.get(random.below(known)).filter(|_| number.is_multiple_of(2)).cloned();
         let sample = sample.as_ref().and_then(|it| it.get("request"));
         let made = match sample {
             Some(request) => numbered(&changed(request, &texts, &mut random), number),
