@@ -15,8 +15,6 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName}
 
 /// More than any answer to an admission review.
 const MAX_RESPONSE: usize = 16 << 20;
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An open connection.
 pub struct Connection {
@@ -28,15 +26,19 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to an address; the handshake comes with the first request.
+    /// Connects to an address; the handshake comes with the first request. Reading fails if no byte comes for `time`.
     ///
     /// # Errors
     ///
     /// If nothing listens, or TLS cannot be set up.
-    pub fn open(address: std::net::SocketAddr, tls: &Arc<ClientConfig>) -> Result<Self> {
+    pub fn open(
+        address: std::net::SocketAddr,
+        tls: &Arc<ClientConfig>,
+        time: Duration,
+    ) -> Result<Self> {
         let tcp = TcpStream::connect(address)?;
         tcp.set_nodelay(true)?;
-        tcp.set_read_timeout(Some(PATIENCE))?;
+        tcp.set_read_timeout(Some(time))?;
         let tls = ClientConnection::new(Arc::clone(tls), ServerName::try_from("localhost")?)?;
         let stream = StreamOwned::new(tls, tcp);
         Ok(Self { stream, buffer: Vec::new(), filled: 0, body: Vec::new() })

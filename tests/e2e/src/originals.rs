@@ -1,5 +1,5 @@
-//! The originals' own programs, and modgate, as processes beside a test cluster: what compares them starts
-//! them here. Somebody else has built the programs; nothing here builds or fetches one.
+//! The originals' own programs, and modgate, as processes beside a test cluster, for tests that compare them. The
+//! person who runs the tests has built the programs; nothing here builds or fetches one.
 
 use std::{
     collections::BTreeSet,
@@ -79,13 +79,10 @@ impl Served {
             .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
             .args(["--prometheus-port", &metrics.port().to_string()])
             .args(["--health-addr", &health.to_string()])
-            .args(["--disable-cert-rotation", "--log-level=ERROR"])
-            .args(UNGENERATED)
-            .arg("--cert-dir")
-            .arg(folder.path())
+            .arg("--log-level=ERROR")
             .arg("--api-cache-dir")
             .arg(scratch)
-            .args(operations.iter().map(|it| format!("--operation={it}")))
+            .args(as_gatekeeper(&folder, operations))
             .args(more);
         for (name, value) in [("POD_NAMESPACE", NAMESPACES[0]), ("NAMESPACE", NAMESPACES[0])] {
             command.env(name, value);
@@ -132,14 +129,11 @@ impl Served {
         let mut command = Command::new(program);
         command
             .arg("serve")
-            .args(["--disable-cert-rotation", "--log-level", "error"])
+            .args(["--log-level", "error"])
             .args(["--address", &address.to_string()])
             .args(["--metrics-addr", &metrics.to_string()])
             .args(["--health-addr", &health.to_string()])
-            .args(UNGENERATED)
-            .arg("--cert-dir")
-            .arg(folder.path())
-            .args(operations.iter().map(|it| format!("--operation={it}")))
+            .args(as_gatekeeper(&folder, operations))
             .args(more);
         Self::start(command, cluster, folder, [address, metrics, health])
     }
@@ -214,7 +208,7 @@ impl Served {
     ///
     /// If it does not listen.
     pub fn connect(&self) -> Result<Connection> {
-        Connection::open(self.address, &self.tls)
+        Connection::open(self.address, &self.tls, ANSWER_TIME)
     }
 
     /// The sum of the samples of a metric whose labels contain a text.
@@ -238,11 +232,21 @@ impl Drop for Served {
 }
 
 const LOG: &str = "log";
+/// How long an answer may take.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// No ValidatingAdmissionPolicies of templates.
 const UNGENERATED: [&str; 2] = [
     "--default-create-vap-for-templates=false",
     "--default-create-vap-binding-for-constraints=false",
 ];
+
+/// The arguments that Gatekeeper and modgate both take: their certificate and their operations.
+fn as_gatekeeper(folder: &TempDir, operations: &[&str]) -> Vec<String> {
+    let cert_dir = format!("--cert-dir={}", folder.path().display());
+    let plain = ["--disable-cert-rotation", &cert_dir].into_iter().chain(UNGENERATED);
+    let operations = operations.iter().map(|it| format!("--operation={it}"));
+    plain.map(str::to_owned).chain(operations).collect()
+}
 
 /// A folder with a certificate in a folder of it; and at its top, as `tls.crt`, for those who trust it.
 fn certificate(inner: &Path) -> Result<TempDir> {
@@ -343,7 +347,7 @@ impl Library {
         &self.folder
     }
 
-    /// Creates the policies, and the kinds of the constraints before them, so that nobody needs to serve.
+    /// Creates the policies, and the kinds of the constraints before them, so that no webhook needs to run.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@ mod viewers;
 
 use std::{
     fmt, fs,
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpStream, ToSocketAddrs as _},
+    io::{self, Write},
+    net::{SocketAddr, ToSocketAddrs as _},
     path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, OnceLock},
@@ -21,9 +21,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use modgate_e2e::connection::Connection;
 use modgate_testkit::client;
 use modgate_value::{Object, Value};
-use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName};
+use rustls::{ClientConfig, ClientConnection, pki_types::ServerName};
 
 /// Options of `cargo xtask load`.
 #[derive(Debug, clap::Args)]
@@ -165,12 +166,7 @@ impl Target {
     }
 
     pub(crate) fn connect(&self) -> Result<Connection> {
-        let tcp = TcpStream::connect(self.address)?;
-        tcp.set_nodelay(true)?;
-        tcp.set_read_timeout(Some(Duration::from_secs(30)))?;
-        let name = ServerName::try_from("localhost")?;
-        let tls = ClientConnection::new(Arc::clone(&self.tls), name)?;
-        Ok(Connection { stream: StreamOwned::new(tls, tcp), buffer: Vec::new(), filled: 0 })
+        Connection::open(self.address, &self.tls, Duration::from_secs(30))
     }
 }
 
@@ -222,71 +218,6 @@ impl Request {
             place.copy_from_slice(uid.as_bytes());
         }
         uid
-    }
-}
-
-pub(crate) struct Connection {
-    stream: StreamOwned<ClientConnection, TcpStream>,
-    buffer: Vec<u8>,
-    filled: usize,
-}
-
-/// More than any answer to an admission review.
-const MAX_RESPONSE: usize = 16 << 20;
-
-impl Connection {
-    /// Completes the handshake.
-    pub(crate) fn greet(&mut self) -> Result<()> {
-        while self.stream.conn.is_handshaking() {
-            self.stream.conn.complete_io(&mut self.stream.sock)?;
-        }
-        Ok(())
-    }
-
-    /// Sends one request and returns the body of its answer.
-    pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<&[u8]> {
-        self.stream.write_all(request)?;
-        self.stream.flush()?;
-        self.filled = 0;
-        let head_end = loop {
-            let received = self.buffer.get(..self.filled).unwrap_or_default();
-            if let Some(at) = received.windows(4).position(|window| window == b"\r\n\r\n") {
-                break at + 4;
-            }
-            self.fill()?;
-        };
-        let head = str::from_utf8(self.buffer.get(..head_end).unwrap_or_default())?;
-        let status = head.split(' ').nth(1).unwrap_or_default().to_owned();
-        let length = head
-            .lines()
-            .filter_map(|line| line.split_once(':'))
-            .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-            .context("the answer has no Content-Length")?
-            .1
-            .trim()
-            .parse::<usize>()?;
-        ensure!(length <= MAX_RESPONSE, "an answer of {length} bytes");
-        let end = head_end + length;
-        while self.filled < end {
-            self.fill()?;
-        }
-        ensure!(self.filled == end, "bytes follow the answer");
-        if status != "200" {
-            let body = self.buffer.get(head_end..end).unwrap_or_default();
-            bail!("HTTP status {status}: {}", String::from_utf8_lossy(body));
-        }
-        self.buffer.get(head_end..end).context("the answer is cut off")
-    }
-
-    fn fill(&mut self) -> Result<()> {
-        if self.buffer.len() == self.filled {
-            self.buffer.resize((self.filled * 2).max(16 << 10), 0);
-        }
-        let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
-        let read = self.stream.read(room)?;
-        ensure!(read > 0, "the server closed the connection");
-        self.filled += read;
-        Ok(())
     }
 }
 

@@ -24,13 +24,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use modgate_e2e::connection::Connection;
 use modgate_testkit::corpus;
 
 use self::{
     cases::{Case, cases},
     probes::{Ports, Times},
 };
-use crate::load::{Connection, ProcessFigures, Target};
+use crate::load::{ProcessFigures, Target};
 
 /// Options of `cargo xtask soak`.
 #[derive(Debug, clap::Args)]
