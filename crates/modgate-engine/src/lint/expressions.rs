@@ -336,28 +336,18 @@ impl<'e> Lints<'e> {
                 continue;
             }
             let is_quantity = places.iter().all(|path| self.objects.is_quantity(path));
-            let (message, help) = match (is_quantity, is_order) {
-                (true, true) => (
+            let message = match is_order {
+                true => {
                     format!(
                         "the field is {first}, so the comparison with {} fails",
                         shown(&literal)
-                    ),
-                    Some("write `quantity(x).isGreaterThan(quantity(\"1Gi\"))`".to_owned()),
-                ),
-                (true, false) => (
-                    places::never_equal(&first, &literal),
-                    Some("write `quantity(x).isGreaterThan(quantity(\"1Gi\"))`".to_owned()),
-                ),
-                (false, true) => (
-                    format!(
-                        "the field is {first}, so the comparison with {} fails",
-                        shown(&literal)
-                    ),
-                    places::as_type(&first, &literal),
-                ),
-                (false, false) => {
-                    (places::never_equal(&first, &literal), places::as_type(&first, &literal))
+                    )
                 }
+                false => places::never_equal(&first, &literal),
+            };
+            let help = match is_quantity {
+                true => Some("write `quantity(x).isGreaterThan(quantity(\"1Gi\"))`".to_owned()),
+                false => places::as_type(&first, &literal),
             };
             self.push(Code::NeverMatches, value.span, message, help);
         }

@@ -1,6 +1,6 @@
-//! Letters that nobody sees, in keys and texts of policies, and quotation marks of typesetting around texts.
+//! Invisible letters in keys and texts of policies, and typographic quotation marks around texts.
 
-use modgate_value::{Value, diag::Span, odd};
+use modgate_value::{Value, diag::Span, odd, pointer::below};
 
 use super::Lints;
 use crate::Code;
@@ -20,7 +20,7 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
     let mut found = Vec::new();
     visit(lints.object(), &mut Vec::new(), &mut found);
     for Found { path, at, message, help } in found {
-        let pointer: String = path.iter().map(|name| escaped(name)).collect();
+        let pointer = path.iter().fold(String::new(), |pointer, name| below(&pointer, name));
         let positions = lints.source.positions.as_ref();
         let position = positions.map(|all| match at {
             Some(_) => all.value(&pointer).unwrap_or_else(|| all.nearest_key(&pointer)).into(),
@@ -46,10 +46,6 @@ fn field_of(path: &[String]) -> String {
         }
     }
     field
-}
-
-fn escaped(name: &str) -> String {
-    format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 struct Found {

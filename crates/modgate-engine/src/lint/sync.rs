@@ -5,7 +5,7 @@ use modgate_api::{
     meta::GroupVersionKind,
     syncset,
 };
-use modgate_value::{Value, near};
+use modgate_value::{Value, near, pointer};
 
 use super::{Lints, matching};
 use crate::{Code, sync_data};
@@ -45,11 +45,10 @@ pub(super) fn required(lints: &mut Lints<'_>) {
             lints.push(Code::UnknownValue, &field, message, Some(help.to_owned()));
         }
     }
-    let name = sync_data::ANNOTATION.replace('/', "~1");
-    let pointer = format!("/metadata/annotations/{name}");
+    let place = pointer::below("/metadata/annotations", sync_data::ANNOTATION);
     let positions = lints.source.positions.as_ref();
-    let position = positions
-        .map(|all| all.value(&pointer).unwrap_or_else(|| all.nearest_key(&pointer)).into());
+    let position =
+        positions.map(|all| all.value(&place).unwrap_or_else(|| all.nearest_key(&place)).into());
     for problem in lints.found.iter_mut().skip(before) {
         problem.field.clone_from(&field);
         problem.position = position;
