@@ -8,7 +8,7 @@
 )]
 
 use modgate_rego::{
-    Capabilities, GroupId, Program, RegoVersion,
+    Capabilities, Error, GroupId, Program, RegoVersion,
     builtins::Isolated,
     eval, parse_module, specialize,
     value::{Arena, Heap, Value},
@@ -17,6 +17,11 @@ use modgate_value::{Budget, Value as Json};
 
 /// The value of `t.violation` and the steps that it takes.
 fn evaluate(program: &Program, violation: GroupId, input: &Json) -> (String, u64) {
+    outcome(program, violation, input).expect("a value")
+}
+
+/// The same, or the error of the evaluation.
+fn outcome(program: &Program, violation: GroupId, input: &Json) -> Result<(String, u64), Error> {
     let (arena, budget) = (Arena::new(), Budget::unlimited());
     let context = eval::Context {
         input: Some(Value::json(input)),
@@ -26,9 +31,9 @@ fn evaluate(program: &Program, violation: GroupId, input: &Json) -> (String, u64
         strict_builtin_errors: false,
         tracer: None,
     };
-    let found = eval::document(program, violation, context).expect("a value");
+    let found = eval::document(program, violation, context)?;
     let steps = budget.steps_spent();
-    (found.expect("a set").to_text(&Budget::unlimited()).expect("text"), steps)
+    Ok((found.expect("a set").to_text(&Budget::unlimited()).expect("text"), steps))
 }
 
 /// The value and the steps of the program as it was written, and specialized.
@@ -311,16 +316,7 @@ of(name) := 2 if { is_string(name); count(name) > 0; startswith(name, input.revi
         let input = format!(r#"{{"parameters": null, "review": {{"start": "{start}"}}}}"#);
         let input = Json::from_json(input.as_bytes()).expect("JSON");
         for program in [&program, &special] {
-            let (arena, budget) = (Arena::new(), Budget::unlimited());
-            let context = eval::Context {
-                input: Some(Value::json(&input)),
-                data: None,
-                heap: Heap::new(&arena, &budget),
-                host: &Isolated,
-                strict_builtin_errors: false,
-                tracer: None,
-            };
-            let found = eval::document(program, violation, context);
+            let found = outcome(program, violation, &input);
             assert_eq!(found.is_err(), fails, "{start}");
         }
     }
