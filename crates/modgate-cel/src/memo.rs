@@ -84,8 +84,8 @@ pub struct VariableKey {
     pub name: Key,
     /// The key of its expression.
     pub value: Key,
-    /// Whether the keys of all expressions that read it say what they read of it, so that nothing else of it
-    /// counts.
+    /// Whether each expression that reads it has every part that it reads in its own key. The whole value then
+    /// need not be the same.
     pub told: bool,
 }
 

@@ -178,8 +178,8 @@ impl Ui {
         }
     }
 
-    /// Lets a request in: its caller may see what it asks for, and there is a place for it. A place is taken last, so
-    /// that callers whom the cluster has to be asked about keep nobody out whom it knows.
+    /// Admits a request if its caller may see the answer and a place is free. It takes the place last, so that requests
+    /// that wait for the API server take none from callers whose rights are known.
     async fn admitted(
         &self,
         headers: &HeaderMap,

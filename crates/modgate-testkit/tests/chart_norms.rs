@@ -601,7 +601,7 @@ fn monitoring_asks_for_what_there_is() {
         assert!(!few.contains(&format!("\"alert\":\"{absent}")), "{absent}");
     }
     assert!(few.contains("ModgateModRulesSlow"));
-    // Nobody waits for an audit that no Pod does.
+    // Without a Pod that audits there is no alert about audits.
     let none = set(&helm, "prometheusRule.enabled=true,operations={webhook,mutation-webhook}");
     let none = at(find(&none, "PrometheusRule/modgate"), "/spec");
     assert!(!none.contains("ModgateAuditStale") && none.contains("ModgateNoLeader"));

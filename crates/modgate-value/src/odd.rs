@@ -1,5 +1,5 @@
-//! Letters that nobody sees, or that look like another one: copied from documents and chats into policies, they make a
-//! name, an operator or a pattern another one.
+//! Invisible letters, and letters that look like another one. People copy them from documents and chats into policies,
+//! where they change a name, an operator or a pattern.
 
 /// The letters that are not seen, or that look like a space, and their names.
 const UNSEEN: [(char, &str); 14] = [

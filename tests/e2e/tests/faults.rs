@@ -334,7 +334,7 @@ fn in_parallel(fixture: &Fixture, all: &[Value], each: impl Fn(&Remote, &Value) 
 fn a_namespace_goes_with_its_rules() {
     let Some(fixture) = Fixture::start() else { return };
     if !fixture.cluster.has_controllers() {
-        eprintln!("skipped: nobody removes Namespaces here");
+        eprintln!("skipped: this cluster has no controller that removes Namespaces");
         return;
     }
     namespace(&fixture.cluster, "doomed", "faults");
@@ -390,7 +390,7 @@ fn a_namespace_goes_with_its_rules() {
 fn a_namespace_is_stuck_in_deletion() {
     let Some(fixture) = Fixture::start() else { return };
     if !fixture.cluster.has_controllers() {
-        eprintln!("skipped: nobody removes Namespaces here");
+        eprintln!("skipped: this cluster has no controller that removes Namespaces");
         return;
     }
     let cluster = &fixture.cluster;

@@ -84,7 +84,7 @@ fn reviews(samples: Vec<Value>, policies: &[&Value]) -> Vec<Value> {
     all
 }
 
-/// Whether an API server could send a review; a shadow is asked about no other.
+/// Whether an API server could send a review; modgate asks a shadow about no other.
 fn is_plausible(review: &Value) -> bool {
     let request = review.get("request").cloned().unwrap_or_default();
     Review::from_request(&request).is_ok_and(|it| it.request().implausible().is_none())
@@ -140,7 +140,7 @@ const NUMBERS: [i64; 6] = [0, 1, 2, 80, 1000, 65_535];
 /// What no change touches.
 const FIXED: [&str; 5] = ["apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace"];
 
-/// What came of all reviews.
+/// The numbers of reviews that were decided alike and otherwise.
 #[derive(Debug, Default)]
 struct Outcome {
     same: usize,
@@ -247,8 +247,8 @@ fn beside(
     outcome
 }
 
-/// How often the original is asked about a deletion until it answers as modgate. It does one time in eight, as it takes its two
-/// evaluators from a map, so that it misses all of these once in 10^11 deletions.
+/// How often the test asks the original about a deletion until it answers as modgate. It does one time in eight, as it takes
+/// its two evaluators from a map, so that it misses all of these once in 10^11 deletions.
 const CHANCES: usize = 200;
 
 /// The original's denial as the record has it, if both deny and no warnings can differ.
@@ -271,7 +271,7 @@ fn differences(record: &Path) -> Vec<Value> {
     lines
 }
 
-fn judge(name: &str, reviews: &[Value], outcome: &Outcome) {
+fn check(name: &str, reviews: &[Value], outcome: &Outcome) {
     eprintln!(
         "beside {name}: {} reviews, {} decided alike, as declared: {:?}, otherwise: {}",
         reviews.len(),
@@ -303,7 +303,7 @@ fn beside_gatekeeper() {
     library.loaded(&mut original).expect("the library");
     let door = ("webhook", "/v1/admit", "admission.k8s.io/v1");
     let outcome = beside(&original, &cluster, Some(&library), door, &reviews);
-    judge("Gatekeeper", &reviews, &outcome);
+    check("Gatekeeper", &reviews, &outcome);
 }
 
 /// Rules of both types, in both places, of several tiers. No two rules of one tier change the same member.
@@ -420,5 +420,5 @@ fn beside_kubemod() {
     }
     let door = ("mutation-webhook", route, version);
     let outcome = beside(&original, &cluster, None, door, &reviews);
-    judge("KubeMod", &reviews, &outcome);
+    check("KubeMod", &reviews, &outcome);
 }

@@ -149,7 +149,7 @@ fn placed(path: &str, shown: &str) -> Result<Option<Suite>, Box<Diagnostic>> {
     })
 }
 
-/// A group or a kind that is near to that of a suite: the code, the member, what is written and the advice.
+/// A group or a kind that is nearly that of a suite: the code, the member, its value and the advice.
 fn misspelt(kind: &GroupVersionKind) -> Option<(Code, &'static str, String, String)> {
     let group = near::nearest(&kind.group, [GROUP]);
     if kind.kind == KIND && group.is_some() {

@@ -342,7 +342,7 @@ mod tests {
                 let late = BETWEEN_QUESTIONS * number.saturating_sub(BURST - 1);
                 assert_eq!(start.elapsed(), late, "{number}");
             }
-            // However long nobody asks, no more than a burst is saved up.
+            // After any pause, no more than a burst goes at once.
             tokio::time::advance(Duration::from_secs(60)).await;
             start = tokio::time::Instant::now();
         }

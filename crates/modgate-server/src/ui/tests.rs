@@ -501,8 +501,8 @@ spec:
   paramRef: {name: app, namespace: other, parameterNotFoundAction: Deny}
 "#;
 
-/// Whoever may see the decisions of one namespace must not read a Secret of another one from an explanation, however a
-/// policy has changed its values.
+/// A viewer of one namespace must not read a Secret of another one from an explanation, even if a policy has changed
+/// its values.
 #[tokio::test]
 async fn nothing_that_is_made_of_a_secret_is_explained() {
     let settings = r#"{"login": "app-user:x", "password": "hunter2hunter2"}"#;

@@ -407,8 +407,8 @@ pub(super) fn plain_length<const HTML: bool>(text: &[u8]) -> usize {
 /// The bytes that are looked at in words.
 const NEAR: usize = 16;
 
-/// [`plain_length`] of a long text, a window at a time: whoever asks again behind each control character of a text
-/// without quotes does not search all of it each time.
+/// [`plain_length`] of a long text, a window at a time. The reader calls this again behind each control character, and
+/// must not search the whole rest of a text without quotes each time.
 fn plain_in_windows(text: &[u8]) -> usize {
     const WINDOW: usize = 1024;
     let mut length = 0;
