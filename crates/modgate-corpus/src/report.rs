@@ -1,10 +1,17 @@
 //! The report of a run, for people and for machines.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+};
 
 use modgate_value::Value;
 
 use crate::decision::Decision;
+
+/// The environment variable that names the file to which the tests of the corpora write what they print of their
+/// report, for `cargo xtask test`.
+pub const VARIABLE: &str = "MODGATE_CORPORA_REPORT";
 
 /// How one case ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +151,16 @@ impl Counts {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.exempt += other.exempt;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (total, Self { passed, differing, failed, .. }) = (self.total(), self);
+        write!(
+            formatter,
+            "corpora: {total} cases, {passed} passed, {differing} differing by decision, {failed} failed"
+        )
     }
 }
 

@@ -10,12 +10,17 @@
 
 use std::{env, fs, path::Path, sync::LazyLock};
 
-use modgate_testkit::{Report, Roots, Run, corpus, decision};
+use modgate_testkit::{Report, Roots, Run, corpus, decision, report};
 
 /// One run of everything, which the tests share.
 static REPORT: LazyLock<Report> = LazyLock::new(|| {
     let run = Run { roots: Roots::discover(), filter: None };
-    run.execute().expect("readable corpus folders")
+    let report = run.execute().expect("readable corpus folders");
+    if let Some(path) = env::var_os(report::VARIABLE) {
+        let text = format!("{}\n{}\n", report.table(!report.is_success()), report.counts());
+        fs::write(path, text).expect("the file for the report");
+    }
+    report
 });
 
 /// The files below `folder`.
