@@ -65,6 +65,8 @@ enum Task {
     Load(Rest),
     /// Create Pods with the same policies in the API server and in modgate's webhook; print rates and costs.
     Throughput(Rest),
+    /// Fill a cluster with objects and policies; print start, memory, times and costs.
+    Scale(Rest),
 }
 
 /// The arguments of a task of `xtask-suites`, its options included.
@@ -92,7 +94,8 @@ fn main() -> ExitCode {
         | Task::Fuzz(_)
         | Task::Soak(_)
         | Task::Load(_)
-        | Task::Throughput(_) => suites(),
+        | Task::Throughput(_)
+        | Task::Scale(_) => suites(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -4,7 +4,11 @@ use std::{fs, path::Path};
 
 use anyhow::{Context as _, Error, Result};
 use modgate_cluster::remote::{Place, Remote, Resource};
-use modgate_engine::{Snapshot, api::meta::GroupVersionKind, constraint::InventoryPart};
+use modgate_engine::{
+    Snapshot,
+    api::meta::GroupVersionKind,
+    constraint::{Fields, InventoryPart},
+};
 use modgate_policies::PolicySet;
 use modgate_prove::value::{removed, unmanaged};
 use modgate_value::{Str, Value};
@@ -48,6 +52,7 @@ impl Cluster {
 
     /// Lists what policies look at beside the object of a request: Namespaces, Nodes, parameters, synced objects.
     pub(crate) fn show(&mut self, policy_set: &mut PolicySet, terminal: &Terminal) {
+        let reads = policy_set.snapshot.constraints().inventory_reads();
         for kind in &self.kinds {
             let is_reference =
                 kind.group.is_empty() && matches!(kind.kind.as_str(), "Namespace" | "Node");
@@ -55,19 +60,35 @@ impl Cluster {
             if !is_reference && !is_read && !is_passed(policy_set, kind) {
                 continue;
             }
-            match self.remote.list(kind) {
-                Ok(objects) => {
-                    for object in objects {
-                        take(policy_set, &object);
-                        if is_read {
-                            // An object from the API server has a kind and a name, so it can be inserted.
-                            let _ = policy_set.inventory.insert(object);
+            let fields = match is_reference {
+                // Kept in full in any case.
+                true => Fields::all(),
+                false => Fields::of_kind(&reads, &gvk(kind)),
+            };
+            // Page by page, as of most objects little is kept.
+            let mut token = String::new();
+            loop {
+                match self.remote.page(kind, &token) {
+                    Ok((objects, next)) => {
+                        for object in objects {
+                            take(policy_set, &object);
+                            if is_read {
+                                // An object from the API server has a kind and a name, so it can be inserted.
+                                let _ = policy_set.inventory.insert(fields.keep(object));
+                            }
                         }
+                        token = next;
+                    }
+                    Err(error) => {
+                        self.incomplete = true;
+                        let which = if token.is_empty() { "any" } else { "every" };
+                        terminal
+                            .error(&format!("policies do not see {which} {}: {error}", kind.kind));
+                        break;
                     }
                 }
-                Err(error) => {
-                    self.incomplete = true;
-                    terminal.error(&format!("policies do not see any {}: {error}", kind.kind));
+                if token.is_empty() {
+                    break;
                 }
             }
         }

@@ -83,7 +83,11 @@ fn manifest() -> Result<Vec<Generated>> {
         eprintln!("codegen: no Go to build Helm with, so `{path}` is left as it is");
         return Ok(Vec::new());
     }
-    let text = build::helm()?.render(&["--set", "namespace.create=true,crds.keep=false"])?;
+    let text = build::helm()?.render(&[
+        "--skip-tests",
+        "--set",
+        "namespace.create=true,crds.keep=false",
+    ])?;
     // Users apply the manifest without Helm.
     let is_helms = |line: &&str| {
         let line = line.trim_start();

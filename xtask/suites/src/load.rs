@@ -489,7 +489,7 @@ pub(crate) struct ProcessFigures {
     /// `VmRSS`, the memory it has resident.
     pub(crate) resident_kib: usize,
     /// `VmHWM`, the most it ever had.
-    peak_kib: usize,
+    pub(crate) peak_kib: usize,
     /// User and system time.
     pub(crate) cpu: Duration,
 }

@@ -7,6 +7,7 @@ mod conformance;
 mod differential;
 mod fuzz;
 mod load;
+mod scale;
 mod soak;
 mod test;
 mod throughput;
@@ -40,6 +41,8 @@ enum Task {
     Load(load::Args),
     /// Create Pods with the same policies in the API server and in modgate's webhook; print rates and costs.
     Throughput(throughput::Args),
+    /// Fill a cluster with objects and policies; print start, memory, times and costs.
+    Scale(scale::Args),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => soak::run(&args),
         Task::Load(args) => load::run(&args),
         Task::Throughput(args) => throughput::run(&args),
+        Task::Scale(args) => scale::run(&args),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -197,7 +197,11 @@ Helm 4, or 3.17 or newer, and Kubernetes 1.30 or newer. No image is published, s
 ```sh
 helm install modgate deploy/chart --namespace gatekeeper-system --create-namespace \\
   --set image.repository=REGISTRY/modgate
+helm test modgate --namespace gatekeeper-system --logs
 ```
+
+The second command asks the Service for a review by each webhook, from a Pod of the same image, and prints what is wrong
+if one does not answer within `test.timeout`.
 
 [docs/install.md](../../docs/install.md) explains the choices, [docs/migration.md](../../docs/migration.md)
 the switch from KubeMod and Gatekeeper: `modgate migrate --check --write-values values.yaml` writes the values
