@@ -24,12 +24,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
 use modgate_cluster::LeaseTimes;
+use modgate_engine::api::crds;
 use modgate_server::runtime;
 use modgate_testkit::{
     Roots,
@@ -39,7 +41,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use modgate_e2e::{
-    definition, eventually, free_address, is_ready, kubectl,
+    client, definition, eventually, free_address, is_ready, kubectl,
     load::{DENIAL, Load, Outcome},
     manifests, namespace, succeeds,
 };
@@ -69,17 +71,46 @@ fn program() -> PathBuf {
     env::var_os("MODGATE_BINARY").map_or_else(built, PathBuf::from)
 }
 
+/// A version of modgate: its program, and the flags that its chart gives it beside those of the tests.
+#[derive(Clone)]
+struct Version {
+    program: PathBuf,
+    flags: &'static [&'static str],
+}
+
+impl Version {
+    fn this() -> Self {
+        Self { program: program(), flags: &[] }
+    }
+
+    /// An older one: the build that `MODGATE_OLDER` names, else this one with other flags.
+    fn older() -> Self {
+        let program = env::var_os("MODGATE_OLDER").map_or_else(program, PathBuf::from);
+        Self {
+            program,
+            flags: &["--audit-interval=30", "--constraint-violations-limit=5", "--log-level=DEBUG"],
+        }
+    }
+}
+
 impl Replica {
     /// It answers for `delay` after it was told to stop.
-    fn start(folder: &Path, kubeconfig: &Path, name: &str, delay: Duration) -> Self {
+    fn start(
+        version: &Version,
+        folder: &Path,
+        kubeconfig: &Path,
+        name: &str,
+        delay: Duration,
+    ) -> Self {
         let (webhooks, health) = (free_address().expect("port"), free_address().expect("port"));
         let log = folder.join(format!("{name}.log"));
-        let child = Command::new(program())
+        let child = Command::new(&version.program)
             .args(["serve", "--tls-name", "127.0.0.1", "--log-format", "json", "--kubeconfig"])
             .arg(kubeconfig)
             .args(["--address", &webhooks.to_string()])
             .args(["--operator-health-probe-addr", &health.to_string()])
             .args(["--shutdown-delay", &delay.as_secs().to_string()])
+            .args(version.flags)
             .env("POD_NAME", name)
             .env("POD_NAMESPACE", NAMESPACE)
             .stdout(File::create(folder.join(format!("{name}.out"))).expect("file"))
@@ -177,6 +208,8 @@ struct Fleet {
     to_cluster: Balancer,
     endpoints: Endpoints,
     delay: Duration,
+    /// What is started next.
+    version: Version,
     replicas: Vec<Replica>,
     runtime: Runtime,
     client: Client,
@@ -189,23 +222,28 @@ impl Fleet {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let cluster = Cluster::shared()?;
         PREPARED.get_or_init(|| prepare(cluster));
-        Some(Self::start_in(cluster, alone, DELAY))
+        Some(Self::start_in(cluster, alone, DELAY, Version::this()))
     }
 
     /// The same in a cluster of their own, which ends with this process; nothing is sent to those that
     /// are stopped.
     fn start_apart() -> Option<Self> {
+        Self::start_apart_as(Version::this(), Duration::ZERO)
+    }
+
+    fn start_apart_as(version: Version, delay: Duration) -> Option<Self> {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let cluster = Cluster::start(&Options::default()).expect("cluster")?;
         let cluster = Box::leak(Box::new(cluster));
         prepare(cluster);
-        Some(Self::start_in(cluster, alone, Duration::ZERO))
+        Some(Self::start_in(cluster, alone, delay, version))
     }
 
     fn start_in(
         cluster: &'static Cluster,
         alone: MutexGuard<'static, ()>,
         delay: Duration,
+        version: Version,
     ) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let server = cluster.server().trim_start_matches("https://").parse().expect("address");
@@ -225,6 +263,7 @@ impl Fleet {
             to_cluster,
             endpoints: Endpoints::new(),
             delay,
+            version,
             replicas: Vec::new(),
             runtime,
             client,
@@ -252,7 +291,8 @@ impl Fleet {
     }
 
     fn start_replica(&mut self, name: &str) {
-        let replica = Replica::start(self.folder.path(), &self.kubeconfig, name, self.delay);
+        let (folder, kubeconfig) = (self.folder.path(), &self.kubeconfig);
+        let replica = Replica::start(&self.version, folder, kubeconfig, name, self.delay);
         self.endpoints.follow(&replica);
         self.replicas.push(replica);
     }
@@ -555,6 +595,215 @@ fn burning_rule(number: usize, namespace: &str) -> String {
 fn assert_all_right(outcome: &Outcome) {
     assert!(outcome.wrong.is_empty() && outcome.lost() == 0, "{outcome}");
     assert!(outcome.unsent.is_empty() && outcome.right > 20, "{outcome}");
+}
+
+/// Policies of every kind, which say in which round of changes they were written.
+fn policies_of_round(round: usize) -> String {
+    format!(
+        r#"
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {{name: refuse, namespace: balanced}}
+spec:
+  type: Reject
+  rejectMessage: rule of round-{round}
+  match: [{{select: $.metadata.labels.kind, matchValue: by-rule}}]
+---
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {{name: note, namespace: balanced}}
+spec:
+  type: Patch
+  match: [{{select: $.kind, matchValue: ConfigMap}}]
+  patch: [{{op: add, path: /metadata/annotations/note, value: round-{round}}}]
+---
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {{name: skewed}}
+spec:
+  crd:
+    spec:
+      names: {{kind: Skewed}}
+      validation: {{openAPIV3Schema: {{type: object, properties: {{kind: {{type: string}}}}}}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package skewed
+      violation[{{"msg": "constraint of round-{round}"}}] {{
+        input.review.object.metadata.labels.kind == input.parameters.kind
+      }}
+---
+apiVersion: mutations.gatekeeper.sh/v1
+kind: AssignMetadata
+metadata: {{name: skewed}}
+spec:
+  match: {{scope: Namespaced, namespaces: [balanced]}}
+  location: metadata.labels.mutated
+  parameters: {{assign: {{value: round-{round}}}}}
+"#
+    )
+}
+
+const SKEWED: &str = "
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Skewed
+metadata: {name: skewed}
+spec:
+  match: {kinds: [{apiGroups: [''], kinds: [ConfigMap]}], namespaces: [balanced]}
+  parameters: {kind: by-constraint}
+";
+
+/// Our CRDs but for that of ModRules, as an older version had them: described otherwise, and without a field.
+fn older_definitions() -> String {
+    let mut text = String::new();
+    for definition in crds::all().expect("CRDs") {
+        let mut definition: serde_json::Value =
+            serde_json::from_str(&definition.to_json()).expect("JSON");
+        if definition["spec"]["names"]["kind"] == "ModRule" {
+            continue;
+        }
+        for version in definition["spec"]["versions"].as_array_mut().expect("versions") {
+            let schema = &mut version["schema"]["openAPIV3Schema"];
+            schema["description"] = "an older version's".into();
+            let parameters = "/properties/spec/properties/parameters/properties";
+            if let Some(parameters) = schema.pointer_mut(parameters) {
+                parameters.as_object_mut().expect("properties").remove("assignIf");
+            }
+        }
+        text += &format!("---\n{definition}\n");
+    }
+    text
+}
+
+/// A ConfigMap with a label, as each webhook is asked about it.
+const ASKED: [(&str, &str); 4] = [
+    ("/dragnet-webhook", "by-rule"),
+    ("/dragnet-webhook", "any"),
+    ("/v1/admit", "by-constraint"),
+    ("/v1/mutate", "any"),
+];
+
+impl Replica {
+    /// What it answers to a review, with the patch in clear.
+    fn answer(&self, (route, label): (&str, &str)) -> String {
+        let object = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"x","namespace":"balanced","labels":{{"kind":"{label}"}},"annotations":{{"a":"b"}}}}}}"#
+        );
+        let review = format!(
+            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u","operation":"CREATE","name":"x","namespace":"balanced","userInfo":{{"username":"u"}},"kind":{{"group":"","version":"v1","kind":"ConfigMap"}},"resource":{{"group":"","version":"v1","resource":"configmaps"}},"object":{object}}}}}"#
+        );
+        let config = client::trusting(rustls::DEFAULT_VERSIONS).expect("versions");
+        let stream = client::connect(self.webhooks, config.with_no_client_auth()).expect("TLS");
+        let answer = client::exchange(stream, &client::post(route, &review)).expect("an answer");
+        let mut answer: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
+        let response = &mut answer["response"];
+        if let Some(patch) = response["patch"].as_str() {
+            let patch = STANDARD.decode(patch).expect("base64");
+            response["patch"] = serde_json::from_slice(&patch).expect("a patch");
+        }
+        response.to_string()
+    }
+}
+
+/// The round of which an answer tells.
+fn round_of(answer: &str) -> Option<usize> {
+    let (_, rest) = answer.split_once("round-")?;
+    rest.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok()
+}
+
+impl Fleet {
+    /// Changes all policies, and waits until every replica decides by them, whichever version it is. None goes back
+    /// to an earlier round, and in the end all answers are the same.
+    fn round(&self, round: usize) -> Duration {
+        succeeds(self.cluster, "apply --server-side -f -", &policies_of_round(round));
+        let changed = Instant::now();
+        let mut seen: BTreeMap<(&str, usize), usize> = BTreeMap::new();
+        let mut last = Vec::new();
+        eventually("every replica decides by the change", || {
+            last.clear();
+            let mut all = true;
+            for replica in &self.replicas {
+                for (index, asked) in ASKED.into_iter().enumerate() {
+                    let answer = replica.answer(asked);
+                    let now = round_of(&answer).unwrap_or_default();
+                    let before = seen.entry((&replica.name, index)).or_default();
+                    assert!(now >= *before, "{} went back from {before}: {answer}", replica.name);
+                    *before = now;
+                    all &= now == round;
+                    last.push((index, answer));
+                }
+            }
+            all
+        });
+        for (index, answer) in &last {
+            let (_, first) = &last[*index];
+            assert_eq!(answer, first, "{:?}", ASKED[*index]);
+        }
+        changed.elapsed()
+    }
+
+    fn generation(&self, of: &str) -> String {
+        succeeds(self.cluster, &format!("get {of} -o jsonpath={{.metadata.generation}}"), "")
+    }
+}
+
+/// A rolling update from one version to another, from one set of flags and CRDs to another, while policies change and
+/// requests never stop. `MODGATE_OLDER` names the older program; without it, it is this one.
+#[test]
+fn two_versions_decide_alike_while_policies_change() {
+    let delay = Duration::from_secs(2);
+    let Some(mut fleet) = Fleet::start_apart_as(Version::older(), delay) else { return };
+    let established = "wait --for=condition=Established crd --all";
+    succeeds(fleet.cluster, "apply --server-side -f -", &older_definitions());
+    succeeds(fleet.cluster, established, "");
+    succeeds(fleet.cluster, "apply --server-side -f -", &policies_of_round(1));
+    eventually("the kind of the constraint is there", || {
+        kubectl(fleet.cluster, "apply -f -", SKEWED).success
+    });
+    let mut round = 1;
+    let mut slowest = fleet.round(round);
+    let uid = "get skewed skewed -o jsonpath={.metadata.uid}";
+    let constraint = succeeds(fleet.cluster, uid, "");
+
+    let load = fleet.load();
+    load.goes_on();
+    // Helm applies CRDs first, and the older version runs with them.
+    let ours = modgate_e2e::our_definitions();
+    succeeds(fleet.cluster, "apply --server-side --force-conflicts -f -", &ours);
+    succeeds(fleet.cluster, established, "");
+    round += 1;
+    slowest = slowest.max(fleet.round(round));
+    fleet.version = Version::this();
+    for number in 0..3 {
+        // Written while the new one starts, which waits until it has every policy.
+        round += 1;
+        fleet.add(&format!("newer-{number}"));
+        succeeds(fleet.cluster, "apply --server-side -f -", &policies_of_round(round));
+        let newer = fleet.replicas.last().expect("a replica");
+        eventually("the newer version is ready", || is_ready(newer.health));
+        for asked in ASKED {
+            let found = round_of(&newer.answer(asked)).unwrap_or_default();
+            assert!(found + 1 >= round, "{asked:?}: ready with round {found} of {round}");
+        }
+        slowest = slowest.max(fleet.round(round));
+        let definition = "crd skewed.constraints.gatekeeper.sh";
+        let before = fleet.generation(definition);
+        round += 1;
+        slowest = slowest.max(fleet.round(round));
+        thread::sleep(Duration::from_secs(1));
+        assert_eq!(fleet.generation(definition), before, "two versions write one CRD in turn");
+        fleet.terminate(0);
+        round += 1;
+        slowest = slowest.max(fleet.round(round));
+    }
+    let outcome = fleet.stop(load);
+    eprintln!(
+        "{round} rounds of changes, the slowest was in force everywhere after {} ms: {outcome}",
+        slowest.as_millis()
+    );
+    assert_all_right(&outcome);
+    assert_eq!(succeeds(fleet.cluster, uid, ""), constraint, "it was made anew");
+    eventually("a replica of the newer version leads", || fleet.leader().0.starts_with("newer-"));
 }
 
 /// How long until every replica enforces a change; how long a start with the whole library takes,
