@@ -89,6 +89,15 @@ impl Program {
             path.display(),
             found.join(", ")
         );
+        let dates = dates_in(&program.bytes);
+        ensure!(
+            dates.is_empty(),
+            "`{}` names when its C was compiled ({}), so each build has other bytes; delete `{}`, which was built \
+             without SOURCE_DATE_EPOCH, and build again",
+            path.display(),
+            dates.join(", "),
+            target.join(arch.target()).join("dist/build").display()
+        );
         program.check(&path)?;
         Ok(Some(program))
     }
@@ -261,9 +270,35 @@ fn folders_in(program: &[u8], folders: &[String]) -> Vec<String> {
     folders.iter().filter(occurs).cloned().collect()
 }
 
+/// The dates of compiling in a program, as `__DATE__` of C writes them, each a string of its own. Those of 1970 come from
+/// `SOURCE_DATE_EPOCH` of deploy/build.
+fn dates_in(program: &[u8]) -> Vec<String> {
+    const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
+    let date = |text: &[u8]| -> Option<String> {
+        let text = str::from_utf8(text.strip_prefix(b"\0")?.strip_suffix(b"\0")?).ok()?;
+        let month = text.get(..3)?;
+        let day: u8 = text.get(3..6)?.strip_prefix(' ')?.trim_start().parse().ok()?;
+        let year: u16 = text.get(6..)?.strip_prefix(' ')?.parse().ok()?;
+        let is_date =
+            MONTHS.split(' ').any(|it| it == month) && (1..=31).contains(&day) && year > 1970;
+        is_date.then(|| text.to_owned())
+    };
+    // `Nov 27 2026` between two zeros.
+    let mut found: Vec<String> = program.windows(13).filter_map(date).collect();
+    found.dedup();
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_of_compiling_are_found() {
+        let program = b"\0v%i (built on %s, %s)\0Nov 27 2026\018:41:49\0Jan  2 2027\0Jan  1 1970\0";
+        assert_eq!(dates_in(program), ["Nov 27 2026", "Jan  2 2027"]);
+        assert!(dates_in(b"\0Nov 27 2026 was\0Now 27 2026\0Nov 99 2026\0").is_empty());
+    }
 
     #[test]
     fn folders_are_found_in_a_program() {
