@@ -228,6 +228,10 @@ fn sets_of_values_render() {
             }
             let is_ours = name != "Namespace/kubemod-system";
             let label = text(object, &["metadata", "labels", "app.kubernetes.io/name"]);
+            if name == "Pod/modgate-test" || name == "ConfigMap/modgate-test" {
+                assert_eq!(label, "modgate-test", "{file}");
+                continue;
+            }
             assert_eq!(label == "modgate", is_ours, "{file} {name}");
             if file.ends_with("everything-values.yaml") {
                 assert_eq!(text(object, &["metadata", "labels", "team"]), "platform", "{name}");
@@ -442,12 +446,17 @@ fn each_port_has_its_peers() {
     assert_eq!(
         rules(open),
         words(&[
-            ("webhook-server", r#"[{"ipBlock":{"cidr":"10.0.0.0/8"}}]"#),
+            (
+                "webhook-server",
+                r#"[{"ipBlock":{"cidr":"10.0.0.0/8"}},{"podSelector":{"matchLabels":{"app.kubernetes.io/instance":"modgate","app.kubernetes.io/name":"modgate-test"}}}]"#
+            ),
             ("metrics", pods),
             ("healthz", ""),
             ("api", r#"[{"podSelector":{}}]"#),
         ])
     );
+    let untested = rules(&format!("{open},test.enabled=false"));
+    assert_eq!(untested[0].1, r#"[{"ipBlock":{"cidr":"10.0.0.0/8"}}]"#);
     let all = set(&helm, "networkPolicy.egress.enabled=true");
     let policy = find(&all, "NetworkPolicy/modgate");
     assert_eq!(at(policy, "/spec/policyTypes"), r#"["Ingress","Egress"]"#);
@@ -470,6 +479,83 @@ fn each_port_has_its_peers() {
     assert_eq!(is_open("replicas=1"), (false, false));
     assert_eq!(is_open("kubemod.webapp=true"), (true, true));
     assert_eq!(is_open("kubemod.webapp=true,kubemod.enabled=false"), (false, false));
+}
+
+/// The Pod of `helm test` asks the webhooks that there are, and nothing takes it for a Pod of modgate.
+#[test]
+fn the_test_of_a_release() {
+    let Some(helm) = helm() else { return };
+    let asked = |values: &str| -> Vec<String> {
+        let all = set(&helm, values);
+        let Some(pod) = all.iter().find(|it| name(it) == "Pod/modgate-test") else {
+            return Vec::new();
+        };
+        let args = list(pod, &["spec", "containers"])[0].clone();
+        let args = list(&args, &["args"]).iter().filter_map(Value::as_str);
+        let service = "https://gatekeeper-webhook-service.gatekeeper-system.svc";
+        args.filter_map(|it| it.strip_prefix(service)).map(str::to_owned).collect()
+    };
+    for (values, paths) in [
+        ("replicas=1", "/v1/admit /v1/mutate /dragnet-webhook"),
+        ("profile=gatekeeper,mutation.enabled=false", "/v1/admit"),
+        ("profile=kubemod", "/dragnet-webhook"),
+        ("unifiedMutation.enabled=true", "/v1/admit /mutate"),
+        ("test.enabled=false", ""),
+        // It would need a client certificate.
+        ("clientAuth.enabled=true,clientAuth.secret=s", ""),
+        (
+            "operations={audit},validation.enabled=false,ignoreLabel.enabled=false,\
+             mutation.enabled=false,kubemod.enabled=false",
+            "",
+        ),
+    ] {
+        assert_eq!(asked(values).join(" "), paths, "{values}");
+    }
+
+    let all = set(&helm, "tolerations[0].operator=Exists,imagePullSecrets[0].name=pull");
+    let pod = find(&all, "Pod/modgate-test");
+    assert_eq!(at(pod, "/metadata/annotations/helm.sh~1hook"), r#""test""#);
+    assert_eq!(at(pod, "/spec/restartPolicy"), r#""Never""#);
+    assert_eq!(at(pod, "/spec/automountServiceAccountToken"), "false");
+    let deployment = find(&all, "Deployment/modgate");
+    for (of_pod, of_deployment) in [
+        ("/spec/securityContext", "/securityContext"),
+        ("/spec/tolerations", "/tolerations"),
+        ("/spec/nodeSelector", "/nodeSelector"),
+        ("/spec/imagePullSecrets", "/imagePullSecrets"),
+        ("/spec/containers/0/securityContext", "/containers/0/securityContext"),
+        ("/spec/containers/0/image", "/containers/0/image"),
+    ] {
+        let expected = at(deployment, &format!("{POD}{of_deployment}"));
+        assert!(!expected.is_empty(), "{of_deployment}");
+        assert_eq!(at(pod, of_pod), expected, "{of_pod}");
+    }
+    // The key of the certificate stays in the Secret.
+    assert_eq!(
+        at(pod, "/spec/volumes/0/projected/sources"),
+        r#"[{"secret":{"items":[{"key":"ca.crt","path":"ca.crt"}],"name":"gatekeeper-webhook-server-cert"}}]"#
+    );
+    let labels = pod.path(&["metadata", "labels"]).expect("labels");
+    let mut selectors = 0;
+    for object in &all {
+        for path in [&["spec", "selector"][..], &["spec", "podSelector"]] {
+            let selector = object.path(path);
+            let selector = selector.map(|it| it.get("matchLabels").unwrap_or(it));
+            let Some(selector) = selector.and_then(Value::as_object) else { continue };
+            selectors += 1;
+            let is_selected = selector.iter().all(|(key, value)| labels.get(key) == Some(value));
+            assert!(!is_selected, "{} selects it", name(object));
+        }
+    }
+    assert!(selectors >= 5, "{selectors}");
+
+    // With a certificate of the user's own, it trusts what the API server trusts.
+    let all = set(&helm, "certificates.source=secret,certificates.caBundle=cGVt");
+    let given = find(&all, "ConfigMap/modgate-test");
+    assert_eq!(text(given, &["data", "ca.crt"]).trim(), "pem");
+    assert_eq!(at(given, "/metadata/annotations/helm.sh~1hook"), r#""test""#);
+    let sources = at(find(&all, "Pod/modgate-test"), "/spec/volumes/0/projected/sources");
+    assert!(sources.contains(r#""configMap":{"items":[{"key":"ca.crt""#), "{sources}");
 }
 
 /// The authorities of client certificates are mounted beside whatever else is in the folder.
@@ -607,23 +693,35 @@ fn monitoring_asks_for_what_there_is() {
     assert!(!none.contains("ModgateAuditStale") && none.contains("ModgateNoLeader"));
 }
 
-/// Prometheus' own packages parse the alerts, and evaluate them on series for which each fires or does not.
+/// Prometheus' own packages parse the alerts, and evaluate them on series for which each fires or does not; the
+/// operator's own types are filled from monitors and rules, and select them.
 #[test]
 fn alerts_fire_where_they_should() {
     let Some(helm) = helm() else { return };
     // Of two Deployments, each of which needs a leader.
-    let all = set(&helm, "prometheusRule.enabled=true,split.enabled=true");
+    let mut all = set(
+        &helm,
+        "split.enabled=true,prometheusRule.enabled=true,prometheusRule.labels.release=kps,\
+         serviceMonitor.enabled=true,serviceMonitor.labels.release=kps",
+    );
+    // The two monitors exclude each other.
+    let by_pod = set(&helm, "podMonitor.enabled=true,podMonitor.labels.release=kps");
+    all.push(find(&by_pod, "PodMonitor/modgate").clone());
     let spec = find(&all, "PrometheusRule/modgate").get("spec").expect("a spec");
-    let file = std::env::temp_dir().join(format!("modgate-rules-{}.yaml", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("modgate-rules-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (rules, objects) = (folder.join("rules.yaml"), folder.join("objects.json"));
     // JSON is YAML.
-    fs::write(&file, spec.to_json()).expect("written");
+    fs::write(&rules, spec.to_json()).expect("written");
+    fs::write(&objects, all.into_iter().collect::<Value>().to_json()).expect("written");
     let output = Command::new("go")
         .args(["test", "-count=1", "./..."])
         .current_dir(corpus::repository().join("tests/alerts"))
-        .env("MODGATE_RULES", &file)
+        .env("MODGATE_RULES", &rules)
+        .env("MODGATE_OBJECTS", &objects)
         .output()
         .expect("go");
-    fs::remove_file(&file).expect("removed");
+    fs::remove_dir_all(&folder).expect("removed");
     let said = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{error}");

@@ -14,7 +14,7 @@ use crate::{
         AUDIT_EXAMPLES, AuditCommandArgs, ExplainArgs, ReviewArgs, SelectArgs, ServeArgs,
         TextOrJson,
     },
-    check, compare, convert, exit, fmt, init, lint, live, migrate, plan, playground,
+    check, compare, convert, exit, fmt, init, lint, live, migrate, plan, playground, probe,
     render::RenderVerb,
     terminal::Color,
 };
@@ -66,6 +66,9 @@ pub(crate) enum Verb {
     /// Show the state of a running modgate: replicas, certificate, policies, audit.
     #[command(after_help = live::STATUS_EXAMPLES)]
     Status(live::StatusArgs),
+    /// Ask webhooks for a review until they answer, as the chart's `helm test` does.
+    #[command(after_help = probe::EXAMPLES)]
+    Probe(probe::ProbeArgs),
     /// Scan manifests or a cluster and report violations.
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit(AuditCommandArgs),

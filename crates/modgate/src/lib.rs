@@ -29,6 +29,7 @@ mod page;
 mod paths;
 mod plan;
 mod playground;
+mod probe;
 mod render;
 mod review;
 mod select;
@@ -67,6 +68,7 @@ pub fn main() -> ExitCode {
         Verb::Why(args) => live::why(&args, &terminal),
         Verb::Ui(args) => live::ui(&args, &terminal),
         Verb::Status(args) => live::status(&args, &terminal),
+        Verb::Probe(args) => probe::run(&args, &terminal),
         Verb::Plan(args) => plan::run(&args, &terminal),
         Verb::Audit(args) => audit::run(&args, &terminal),
         Verb::Compare(args) => compare::run(&args, &terminal),

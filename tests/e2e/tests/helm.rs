@@ -11,12 +11,14 @@
 
 use std::{
     env, fs,
+    net::SocketAddr,
     path::Path,
     process::{Command, Output},
+    thread,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use modgate_e2e::{kubectl, succeeds};
+use modgate_e2e::{Running, eventually, kubectl, succeeds};
 use modgate_engine::api::crds;
 use modgate_testkit::{
     cluster::{Cluster, Options, build, helm::Helm},
@@ -330,4 +332,66 @@ fn the_profile_follows_the_cluster() {
     assert!(notes.contains("WARNING: the cluster has 1 ModRules"), "{notes}");
     succeeds(cluster, "delete constrainttemplates --all", "");
     assert_eq!(profile(), (true, true), "its webhooks are there, and a ModRule");
+
+    // `helm test` succeeds where the webhooks answer, and fails where they do not.
+    let policies = tempfile::tempdir().expect("a folder");
+    fs::write(policies.path().join("rule.yaml"), RULE).expect("written");
+    let server = Running::of_files(policies.path());
+    let (tested, printed, _) = tested(cluster, helm, &server);
+    assert!(tested, "{printed}");
+    let answers = printed.lines().filter(|line| line.ends_with(" answers: allowed")).count();
+    assert_eq!((answers, printed.lines().count()), (2, 2), "{printed}");
+    let (address, folder) = (server.address, tempfile::tempdir().expect("a folder"));
+    fs::copy(server.folder.path().join("tls.crt"), folder.path().join("tls.crt")).expect("copied");
+    server.stop();
+    let (tested, _, said) = tested_at(cluster, helm, address, &folder.path().join("tls.crt"));
+    assert!(!tested, "{said}");
+    assert!(said.contains("/v1/admit does not answer within 1 s: "), "{said}");
+    assert!(said.contains("no Pod is ready, or a NetworkPolicy"), "{said}");
+}
+
+fn tested(cluster: &Cluster, helm: &Helm, server: &Running) -> (bool, String, String) {
+    tested_at(cluster, helm, server.address, &server.folder.path().join("tls.crt"))
+}
+
+/// Whether `helm test` succeeds, and what the container of its Pod prints and says. There is no kubelet, so it is run
+/// here, and asks a server here.
+fn tested_at(
+    cluster: &Cluster,
+    helm: &Helm,
+    server: SocketAddr,
+    ca: &Path,
+) -> (bool, String, String) {
+    let pod = || {
+        let get = "get pod modgate-test -n gatekeeper-system -o json --ignore-not-found";
+        let text = succeeds(cluster, get, "");
+        let pod: Value = serde_json::from_str(&text).unwrap_or_default();
+        let is_new = pod["status"]["phase"] == "Pending";
+        is_new.then(|| pod["spec"]["containers"][0]["args"].clone())
+    };
+    thread::scope(|scope| {
+        let test = "helm test modgate -n gatekeeper-system --timeout 60s";
+        let helm = scope.spawn(move || typed(cluster, helm, test));
+        let mut args = Value::Null;
+        eventually("Helm makes the Pod", || {
+            args = pod().unwrap_or_default();
+            args.is_array()
+        });
+        let service = "https://gatekeeper-webhook-service.gatekeeper-system.svc";
+        let args = args.as_array().expect("arguments").iter().map(|it| {
+            let arg = it.as_str().expect("text").replace(service, &format!("https://{server}"));
+            let arg = arg.replace("--timeout=60s", "--timeout=1s");
+            arg.replace("/ca/ca.crt", &ca.display().to_string())
+        });
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_modgate-e2e")).args(args).output().expect("modgate");
+        let phase = if output.status.success() { "Succeeded" } else { "Failed" };
+        let patch = format!(r#"{{"status":{{"phase":"{phase}"}}}}"#);
+        let arguments =
+            "patch pod modgate-test -n gatekeeper-system --subresource=status --type=merge -p";
+        succeeds(cluster, &format!("{arguments} {patch}"), "");
+        let tested = helm.join().expect("helm");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (tested.status.success(), text(&output.stdout), text(&output.stderr))
+    })
 }

@@ -36,6 +36,7 @@ mod originals;
 mod places;
 mod plan;
 mod playground;
+mod probe;
 mod program;
 mod recipes;
 mod record;
