@@ -76,7 +76,8 @@ codes! {
     SelectIndex = "select-index",
     /// A `select` expression has a name without quotes and without `$`: it is looked up in the object.
     SelectName = "select-name",
-    /// A literal regular expression does not compile, so the rule is undefined or fails.
+    /// A literal regular expression does not compile, so the rule is undefined or fails; or a pattern stands where
+    /// texts are compared letter by letter, so it never fits.
     BadPattern = "bad-pattern",
     /// A path of a patch that addresses something else than it seems to.
     PatchPath = "patch-path",
@@ -97,7 +98,8 @@ codes! {
     UnknownParameter = "unknown-parameter",
     /// A `violation` rule gives an object without `msg`, so what it finds is not reported.
     ViolationWithoutMsg = "violation-without-msg",
-    /// The format of `sprintf` has another number of verbs than there are values.
+    /// The format of `sprintf` has another number of verbs than there are values, or verbs for values of another type;
+    /// or its values are no list.
     FormatArguments = "format-arguments",
     /// An enforcement action or scope that does nothing, or is not one modgate knows.
     EnforcementAction = "enforcement-action",
@@ -156,7 +158,8 @@ codes! {
     /// an allowed text that ends within a part of a name.
     BypassPrefix = "bypass-prefix",
     /// An object that no API server stores: its kind does not exist, or its name, namespace or labels are
-    /// no texts. Policies about the kind that is meant do not see it.
+    /// no texts. Policies about the kind that is meant do not see it. Or a policy whose name has letters that names
+    /// do not have.
     ImpossibleObject = "impossible-object",
     /// Found by `modgate lint`: a second run of a mutator or Patch rule changes the object again.
     NotIdempotent = "not-idempotent",

@@ -12,25 +12,30 @@ mod constraint;
 mod definitions;
 pub(crate) mod expressions;
 mod fields;
+mod inventory;
 mod matching;
 mod mutator;
 mod object;
 mod odd;
 mod once;
+mod patterns;
 pub(crate) mod places;
+mod reads;
 mod refused;
 mod rego;
 mod resources;
+mod schema;
 mod selector;
 mod sync;
 mod template;
 pub(crate) mod types;
 mod unloaded;
 mod values;
+mod written;
 
 use modgate_api::{
     admissionregistration, config, constraints, expansion, externaldata, kinds as kubernetes, meta,
-    modrule, mutations, syncset, templates,
+    modrule, mutations, schema::names::subdomain, syncset, templates,
 };
 use modgate_value::{Str, Value, diag::Span, near};
 
@@ -41,9 +46,10 @@ pub use definitions::Definitions;
 pub(crate) use fields::help as known_fields;
 pub(crate) use mutator::advise as advise_mutator;
 pub use object::of_object;
-pub(crate) use once::{checked_once, misspelt_once, unseen_once};
+pub(crate) use once::{checked_once, misspelt_once, refused_once, unseen_once};
 pub(crate) use refused::near_values;
 pub use unloaded::{Mistake, Place, not_loaded};
+pub(crate) use written::advise as advise_types;
 
 use crate::{Code, PolicyId, PolicySource, Position, Problem, Severity};
 
@@ -97,6 +103,7 @@ pub(crate) fn lint(
 ) -> Vec<Problem> {
     let mut lints = Lints { id, source, definitions, found: Vec::new() };
     version(&mut lints);
+    name(&mut lints);
     repeated(&mut lints);
     odd::lint(&mut lints);
     fields::metadata(&mut lints);
@@ -190,6 +197,17 @@ fn version(lints: &mut Lints<'_>) {
         format!("`{group}` has no version `{version}`, so a cluster refuses this"),
         Some(help),
     );
+}
+
+/// A name that no cluster takes. Of policies that are refused for it nothing more is said.
+fn name(lints: &mut Lints<'_>) {
+    let name = lints.id.name.clone();
+    if name.is_empty() || subdomain(&name).is_empty() {
+        return;
+    }
+    let message = "no API server takes this name, so the policy cannot be stored".to_owned();
+    let help = Some(written::as_name(&name));
+    lints.push(Code::ImpossibleObject, "metadata.name", message, help);
 }
 
 /// Members that are there twice: the last counts, and the API server's strict validation refuses it.

@@ -46,7 +46,11 @@ impl PolicyId {
 impl fmt::Display for PolicyId {
     /// `ModRule my-namespace/my-rule`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.kind)?;
+        f.write_str(&self.kind)?;
+        if self.name.is_empty() {
+            return Ok(());
+        }
+        f.write_str(" ")?;
         if !self.namespace.is_empty() {
             write!(f, "{}/", self.namespace)?;
         }

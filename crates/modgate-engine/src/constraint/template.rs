@@ -476,7 +476,13 @@ fn rego_problems(resource: &Value, errors: &[modgate_rego::Error]) -> Vec<Templa
             continue;
         }
         let version = advice::version_of(resource, &field);
+        if follows(text, error, errors) {
+            continue;
+        }
         let help = text.and_then(|text| advice::advice(text, version, error));
+        let of_package = text.filter(|_| error.code == modgate_rego::Code::Parse);
+        let of_package = of_package.and_then(advice::package).map(|(span, _)| span);
+        let span = of_package.unwrap_or(span);
         // Rego of another version is one mistake, of which OPA reports each statement.
         let is_told = |known: &TemplateProblem| known.field == field && known.help == help;
         if error.code == modgate_rego::Code::Parse && help.is_some() && problems.iter().any(is_told)
@@ -503,6 +509,28 @@ fn rego_problems(resource: &Value, errors: &[modgate_rego::Error]) -> Vec<Templa
         });
     }
     problems
+}
+
+/// Whether a variable is unsafe only because another one is that it is made of.
+fn follows(text: Option<&str>, error: &modgate_rego::Error, errors: &[modgate_rego::Error]) -> bool {
+    let unsafe_in = |error: &modgate_rego::Error| {
+        let is_unsafe = error.code == modgate_rego::Code::UnsafeVar;
+        is_unsafe.then(|| error.message.split(' ').nth(1).unwrap_or_default().to_owned())
+    };
+    let Some((text, name)) = text.zip(unsafe_in(error)) else { return false };
+    let is_made = |name: &str| {
+        text.lines().any(|line| {
+            let parts = line.split(['{', ';', '}']).map(str::trim_start);
+            let mut values = parts.filter_map(|part| part.strip_prefix(name));
+            values.any(|rest| {
+                let rest = rest.trim_start();
+                rest.starts_with(":=") || (rest.starts_with('=') && !rest.starts_with("=="))
+            })
+        })
+    };
+    let of_file = errors.iter().filter(|other| other.file == error.file);
+    let mut others = of_file.filter_map(unsafe_in).filter(|other| *other != name);
+    is_made(&name) && others.any(|other| !is_made(&other))
 }
 
 /// A finding about a Rego module as one about the field that holds it.

@@ -5,7 +5,7 @@ use modgate_value::Value;
 
 use super::{
     Lints,
-    expressions::{self, Part},
+    expressions::{self, Owner, Part},
     matching::{entries, texts},
     places::Objects,
 };
@@ -26,7 +26,7 @@ const EXPRESSIONS: [(&str, &[&str]); 4] = [
 pub(super) fn lint(lints: &mut Lints<'_>) {
     let Some(spec) = lints.object().get("spec") else { return };
     let parts = parts(spec);
-    for found in expressions::lint(&parts, &objects(lints, spec), false) {
+    for found in expressions::lint(&parts, &objects(lints, spec), Owner::Policy) {
         let Some(part) = parts.get(found.part) else { continue };
         lints.push(found.code, &part.field, found.message, found.help);
         lints.mark(part.text, found.span);

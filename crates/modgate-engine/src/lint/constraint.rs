@@ -28,7 +28,10 @@ pub(crate) fn advise(
     if let Some(field) = unknown_field(&problem.message) {
         problem.help = Some(match SPEC.contains(&field.as_str()) {
             true => format!("it belongs to `spec`: indent it below `spec:`, as `spec.{field}`"),
-            false => known_fields(&field, template),
+            false => match of_parameters(&field, template) {
+                Some(name) => format!("it is a parameter: write it below `parameters`, as `spec.parameters.{name}`"),
+                None => known_fields(&field, template),
+            },
         });
         problem.position = source.key_position(&field);
         problem.message = "unknown field".to_owned();
@@ -99,12 +102,21 @@ fn unknown_field(message: &str) -> Option<String> {
     list.split([' ', ',']).next().filter(|field| !field.is_empty()).map(str::to_owned)
 }
 
+/// The name of a parameter that stands beside `parameters`.
+fn of_parameters<'f>(field: &'f str, template: Option<&CompiledTemplate>) -> Option<&'f str> {
+    let name = field.strip_prefix("spec.").or_else(|| (!field.contains('.')).then_some(field))?;
+    let schema = schema_of(template?)?;
+    schema.known_members("spec.parameters.x").contains(&name).then_some(name)
+}
+
+fn schema_of(template: &CompiledTemplate) -> Option<Schema> {
+    let definition = template.schema().crd();
+    let version = definition.path(&["spec", "versions"])?.at(0)?;
+    Schema::from_value(version.path(&["schema", "openAPIV3Schema"])?, "").ok()
+}
+
 fn known_fields(field: &str, template: Option<&CompiledTemplate>) -> String {
-    let schema = template.and_then(|template| {
-        let definition = template.schema().crd();
-        let version = definition.path(&["spec", "versions"])?.at(0)?;
-        Schema::from_value(version.path(&["schema", "openAPIV3Schema"])?, "").ok()
-    });
+    let schema = template.and_then(schema_of);
     let known = schema.as_ref().map(|schema| schema.known_members(field)).unwrap_or_default();
     super::known_fields(field, &known)
 }

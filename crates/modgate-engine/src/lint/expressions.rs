@@ -12,7 +12,9 @@ use modgate_value::{
 };
 
 use super::{
+    patterns::{self, Compared, Spelled},
     places::{self, Fault, Objects, Pointer, Step, What},
+    reads::{Known, Path, Root},
     types::shown,
 };
 use crate::{Code, constraint::place_of_name as after};
@@ -65,24 +67,40 @@ pub(crate) struct Found {
     pub(crate) help: Option<String>,
 }
 
-/// A place in the object under review.
-type Path<'e> = Vec<Step<'e>>;
-
 /// The places that a value may come from; `None` where that is not known.
 type Places<'e> = Option<Vec<Path<'e>>>;
 
-/// Everything about the expressions of one policy, about these objects. Templates have warnings of their own about the
-/// members of every object.
-pub(crate) fn lint(parts: &[Part<'_>], objects: &Objects<'_>, is_template: bool) -> Vec<Found> {
+/// Whose expressions they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Owner<'p> {
+    /// One of the cluster's own policies.
+    Policy,
+    /// A template, whose parameters have this schema. It has warnings of its own about the members of every object and
+    /// about names of parameters.
+    Template(Option<&'p Value>),
+}
+
+/// Everything about the expressions of one policy, about these objects.
+pub(crate) fn lint(parts: &[Part<'_>], objects: &Objects<'_>, owner: Owner<'_>) -> Vec<Found> {
     // What does not parse is an error.
     let parsed: Vec<Option<Expr>> = parts.iter().map(|part| parse(part.text).ok()).collect();
+    let (is_template, parameters) = match owner {
+        Owner::Policy => (false, None),
+        Owner::Template(schema) => (true, schema),
+    };
+    let mut variables = Vec::new();
+    if is_template {
+        variables.push(("anyObject", Some(vec![Path::of(Root::Object)]), true));
+        variables.push(("params", Some(vec![Path::of(Root::Parameters)]), true));
+    }
     let mut lints = Lints {
         objects,
+        known: Known { objects, parameters },
         is_template,
         part: 0,
         text: "",
         names: Vec::new(),
-        variables: vec![("anyObject", Some(vec![Vec::new()]), true)],
+        variables,
         left: MAX_PARTS,
         found: Vec::new(),
     };
@@ -100,6 +118,7 @@ pub(crate) fn lint(parts: &[Part<'_>], objects: &Objects<'_>, is_template: bool)
 
 struct Lints<'e> {
     objects: &'e Objects<'e>,
+    known: Known<'e, 'e>,
     is_template: bool,
     part: usize,
     text: &'e str,
@@ -143,6 +162,7 @@ impl<'e> Lints<'e> {
                 args.iter().for_each(|argument| self.visit(argument));
                 self.compare(function, args);
                 self.pattern(function, target.as_deref(), args);
+                self.no_pattern(function, target.as_deref(), args);
                 self.of_list(function, target.as_deref(), expression.span);
             }
             Kind::List(elements) => elements.iter().for_each(|it| self.visit(&it.value)),
@@ -173,6 +193,16 @@ impl<'e> Lints<'e> {
         }
     }
 
+    /// What a name stands for that no macro has.
+    fn root(&self, name: &str) -> Option<Root> {
+        match name {
+            "object" | "oldObject" => Some(Root::Object),
+            // Of the cluster's own policies it may be an object of any kind.
+            "params" if self.is_template => Some(Root::Constraint),
+            _ => None,
+        }
+    }
+
     /// What a value comes from.
     fn places(&self, expression: &'e Expr) -> Places<'e> {
         match &expression.kind {
@@ -183,10 +213,7 @@ impl<'e> Lints<'e> {
                 let known = self.names.iter().rev().find(|(known, ..)| known == name);
                 match known {
                     Some((_, places, _)) => places.clone(),
-                    None if ["object", "oldObject"].contains(&name.as_str()) => {
-                        Some(vec![Vec::new()])
-                    }
-                    None => None,
+                    None => Some(vec![Path::of(self.root(name)?)]),
                 }
             }
             Kind::Select { operand, field, .. } => {
@@ -223,10 +250,7 @@ impl<'e> Lints<'e> {
         match &expression.kind {
             Kind::Ident(name) => {
                 let known = self.names.iter().rev().find(|(known, ..)| known == name);
-                known.map_or_else(
-                    || ["object", "oldObject"].contains(&name.as_str()),
-                    |(_, _, is_plain)| *is_plain,
-                )
+                known.map_or_else(|| self.root(name).is_some(), |(_, _, is_plain)| *is_plain)
             }
             Kind::Select { operand, field, .. } => {
                 if matches!(&operand.kind, Kind::Ident(name) if name == "variables") {
@@ -261,20 +285,27 @@ impl<'e> Lints<'e> {
     fn report(&mut self, places: Places<'e>, is_direct: bool, span: Span) {
         let places = places.unwrap_or_default();
         if self.is_template && is_direct {
-            let is_told =
-                |path: &Path<'_>| matches!(path.as_slice(), [_] | [Step::Member("metadata"), _]);
+            let is_told = |path: &Path<'_>| {
+                matches!(path.steps.as_slice(), [_] | [Step::Member("metadata"), _])
+            };
             if places.iter().any(is_told) {
                 return;
             }
         }
         let mut faults = places
             .iter()
-            .map(|path| self.objects.fault(path).filter(|fault| fault.at + 1 == path.len()));
+            .map(|path| self.known.fault(path).filter(|fault| fault.at + 1 == path.steps.len()));
+        let is_parameter = places.iter().all(|path| path.root == Root::Parameters);
         let Some(Some(Fault { what, .. })) = faults.next() else { return };
         if !faults.all(|other| other.is_some_and(|other| other.what == what)) {
             return;
         }
+        let code = if is_parameter { Code::UnknownParameter } else { Code::UnknownPath };
         let (message, help) = match &what {
+            What::Misspelt(name, meant) if is_parameter => (
+                format!("the template's schema has no `{name}` here, so no constraint can set it"),
+                Some(format!("did you mean `{meant}`?")),
+            ),
             What::Misspelt(name, meant) => (
                 format!("{} the field `{name}` here", self.objects.none_has()),
                 Some(format!("did you mean `{meant}`?")),
@@ -292,7 +323,7 @@ impl<'e> Lints<'e> {
             ),
             What::Key(..) | What::NoList => return,
         };
-        self.push(Code::UnknownPath, span, message, help);
+        self.push(code, span, message, help);
     }
 
     /// Texts that are near to one of the few values of the field that they are compared with.
@@ -313,9 +344,10 @@ impl<'e> Lints<'e> {
         for (member, value) in pairs {
             let Kind::Literal(Literal::String(text)) = &value.kind else { continue };
             let places = self.places(member).unwrap_or_default();
-            let mut values = places.iter().map(|path| self.objects.values(path));
+            let mut values = places.iter().map(|path| self.known.values(path));
             let Some(known) = values.next().flatten() else { continue };
-            if known.contains(&text.as_str()) || !values.all(|other| other == Some(known)) {
+            let is_same = |other: Option<Vec<&str>>| other.as_ref() == Some(&known);
+            if known.contains(&text.as_str()) || !values.all(is_same) {
                 continue;
             }
             if let Some(help) = near::did_you_mean(text, known.iter().copied()) {
@@ -330,12 +362,12 @@ impl<'e> Lints<'e> {
         for (member, value) in pairs {
             let Some(literal) = value_of(value) else { continue };
             let places = self.plain_places(member);
-            let mut expected = places.iter().map(|path| self.objects.never_is(path, &literal));
+            let mut expected = places.iter().map(|path| self.known.never_is(path, &literal));
             let Some(Some(first)) = expected.next() else { continue };
             if !expected.all(|other| other.as_ref() == Some(&first)) {
                 continue;
             }
-            let is_quantity = places.iter().all(|path| self.objects.is_quantity(path));
+            let is_quantity = places.iter().all(|path| self.known.is_quantity(path));
             let message = match is_order {
                 true => {
                     format!(
@@ -358,7 +390,7 @@ impl<'e> Lints<'e> {
         let (Some(target), [pattern], "matches") = (target, args, function) else { return };
         let Kind::Literal(Literal::String(text)) = &pattern.kind else { return };
         let places = self.places(target).unwrap_or_default();
-        let is_plain = !places.is_empty() && places.iter().all(|it| places::has_no_slash(it));
+        let is_plain = !places.is_empty() && places.iter().all(Path::has_no_slash);
         let is_wrong = match regex::slashes(text) {
             Slashes::Delimiters => true,
             Slashes::Perhaps => is_plain,
@@ -367,6 +399,33 @@ impl<'e> Lints<'e> {
         if is_wrong {
             let help = Some(regex::without_slashes(text));
             self.push(Code::BadPattern, pattern.span, regex::IN_SLASHES.to_owned(), help);
+        }
+    }
+
+    /// A pattern that is compared letter by letter.
+    fn no_pattern(&mut self, function: &str, target: Option<&'e Expr>, args: &'e [Expr]) {
+        let (compared, code, pairs) = match (function, target, args) {
+            ("startsWith", Some(target), [it]) => {
+                (Compared::Start, Code::BadPattern, vec![(target, it)])
+            }
+            ("endsWith", Some(target), [it]) => {
+                (Compared::End, Code::BadPattern, vec![(target, it)])
+            }
+            ("contains", Some(target), [it]) => {
+                (Compared::Part, Code::BadPattern, vec![(target, it)])
+            }
+            ("_==_" | "_!=_", None, [left, right]) => {
+                (Compared::Whole, Code::NeverMatches, vec![(left, right), (right, left)])
+            }
+            _ => return,
+        };
+        for (value, literal) in pairs {
+            let Kind::Literal(Literal::String(text)) = &literal.kind else { continue };
+            let places = self.places(value).unwrap_or_default();
+            let wrong = patterns::no_pattern(compared, text, &places, Spelled::Cel);
+            if let Some((message, help)) = wrong {
+                self.push(code, literal.span, message, Some(help));
+            }
         }
     }
 
@@ -383,7 +442,7 @@ impl<'e> Lints<'e> {
         };
         let places = self.plain_places(target);
         let text = Value::from("");
-        let mut expected = places.iter().map(|path| self.objects.never_is(path, &text));
+        let mut expected = places.iter().map(|path| self.known.never_is(path, &text));
         if !places.is_empty() && expected.all(|it| it.as_deref() == Some("a list")) {
             let message =
                 format!("`{function}` is for texts and this is a list, so it always fails");
@@ -416,7 +475,7 @@ impl<'e> Lints<'e> {
         if names.next() != Some("Object") {
             return;
         }
-        let path: Path<'e> = names.map(Step::Member).collect();
+        let path: Vec<Step<'e>> = names.map(Step::Member).collect();
         for field in fields {
             let before = self.text.get(..field.span.start).unwrap_or_default();
             let span = match before.rfind(field.name.as_str()) {
@@ -469,9 +528,8 @@ fn is_direct(expression: &Expr) -> bool {
     }
 }
 
-fn with<'e>(mut places: Vec<Path<'e>>, step: Step<'e>) -> Vec<Path<'e>> {
-    places.iter_mut().for_each(|path| path.push(step));
-    places
+fn with<'e>(places: Vec<Path<'e>>, step: Step<'e>) -> Vec<Path<'e>> {
+    places.into_iter().map(|path| path.with(&[step])).collect()
 }
 
 fn join<'e>(mut left: Vec<Path<'e>>, right: Vec<Path<'e>>) -> Places<'e> {

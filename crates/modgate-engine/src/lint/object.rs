@@ -64,7 +64,7 @@ fn of_kind(object: &Value, definitions: &Definitions) -> Option<Mistake> {
 }
 
 /// The version of a kind that is served and most recent by its name.
-fn newest(group: &'static str, kind: &str) -> Option<String> {
+pub(super) fn newest(group: &'static str, kind: &str) -> Option<String> {
     let versions = Types::kubernetes().keys().filter(|(_, known)| known == kind);
     let versions = versions.map(|(version, _)| meta::split_api_version(version));
     let mut versions: Vec<&str> =

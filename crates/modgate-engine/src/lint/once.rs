@@ -22,6 +22,9 @@ pub(crate) fn misspelt_once(found: &mut Vec<Problem>) {
         let follows = |problem: &Problem| {
             problem.severity == Severity::Error
                 && (problem.field == right
+                    // Neither `rego` nor `code` is there.
+                    || (problem.message.starts_with("no language driver")
+                        && ["code", "rego"].contains(&name.as_str()))
                     || problem.field.starts_with(&format!("{right}."))
                     || (is_word(&problem.message) && parent.starts_with(&problem.field)))
         };
@@ -46,6 +49,42 @@ pub(crate) fn unseen_once(found: &mut Vec<Problem>) {
         .map(|it| it.field.clone())
         .collect();
     found.retain(|it| it.code != Some(Code::OddLetter) || !told.contains(&it.field));
+}
+
+/// What is wrong with a policy that is refused is told once: the warnings about the same field, or about what it is in,
+/// become advice.
+pub(crate) fn refused_once(found: &mut Vec<Problem>) {
+    let mut index = 0;
+    while let Some(warning) = found.get(index) {
+        let is_within = |error: &Problem| {
+            error.field == warning.field
+                || (warning.code == Some(Code::NeverMatches)
+                    && error.field.strip_prefix(warning.field.as_str()).is_some_and(|below| {
+                        below.starts_with(['.', '['])
+                    }))
+        };
+        let is_about = |error: &Problem| {
+            error.severity == Severity::Error
+                && error.policy == warning.policy
+                && error.origin == warning.origin
+                && !error.field.is_empty()
+                && is_within(error)
+        };
+        let at = match warning.severity {
+            Severity::Warning => found.iter().position(is_about),
+            _ => None,
+        };
+        let Some(at) = at else {
+            index += 1;
+            continue;
+        };
+        let warning = found.remove(index);
+        let at = if at > index { at - 1 } else { at };
+        if let Some(error) = found.get_mut(at).filter(|error| error.help.is_none()) {
+            let is_same = error.field == warning.field;
+            error.help = warning.help.or_else(|| is_same.then_some(warning.message));
+        }
+    }
 }
 
 /// What the type checking and the lints both found in a field is told once, in the words of the API server and with the

@@ -34,7 +34,7 @@ pub(crate) enum Step<'s> {
 const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
 /// The lists of containers: what stands in an element of one of these is a container in custom resources, too.
-const CONTAINERS: [&str; 3] = ["containers", "ephemeralContainers", "initContainers"];
+pub(super) const CONTAINERS: [&str; 3] = ["containers", "ephemeralContainers", "initContainers"];
 
 /// Maps of texts that many kinds have.
 const MAPS: [&str; 4] = ["annotations", "labels", "matchLabels", "nodeSelector"];
@@ -277,6 +277,9 @@ pub(crate) fn as_type(expected: &str, value: &Value) -> Option<String> {
         }
         Value::Number(_) | Value::Bool(_) if expected == "a text" => {
             Some(format!("write `\"{value}\"`"))
+        }
+        Value::String(_) | Value::Number(_) if expected == "a list" => {
+            Some("compare its elements, not the list".to_owned())
         }
         Value::Bool(_) if expected.starts_with("a list") || expected.starts_with("an object") => {
             Some("ask whether the field is there, not whether it is true".to_owned())

@@ -21,14 +21,35 @@ pub(crate) fn near_values(found: &mut [Problem]) {
             let listed: Vec<&str> =
                 listed.split(", ").map(|text| text.trim_matches(['"', '\''])).collect();
             let value =
-                before.rsplit_once("alue: \"").map(|(_, value)| value.trim_end_matches('"'));
-            problem.help = value.and_then(|value| near::did_you_mean(value, listed));
+                before.rsplit_once("alue: \"").or_else(|| before.rsplit_once("alue \""));
+            let value = value.map(|(_, value)| value.trim_end_matches('"'));
+            problem.help = value.and_then(|value| {
+                let of_others = |(other, meant): &&(&str, &str)| {
+                    *other == value.to_ascii_lowercase() && listed.contains(meant)
+                };
+                match OTHER_WORDS.iter().find(of_others) {
+                    Some((_, meant)) => Some(format!("did you mean `{meant}`?")),
+                    None => near::did_you_mean(value, listed),
+                }
+            });
         } else if problem.message.contains("not a valid selector operator") {
             problem.help = quoted(&problem.message)
                 .map(|value| near::did_you_mean_or(value, &OPERATORS, "the operators are"));
         }
     }
 }
+
+/// Words of other tools, and those that are meant.
+const OTHER_WORDS: [(&str, &str); 8] = [
+    ("delete", "remove"),
+    ("set", "add"),
+    ("append", "add"),
+    ("update", "replace"),
+    ("block", "Deny"),
+    ("enforce", "Deny"),
+    ("warning", "Warn"),
+    ("log", "Audit"),
+];
 
 /// The first text in double quotes.
 fn quoted(message: &str) -> Option<&str> {
@@ -45,6 +66,15 @@ pub(super) fn in_constraint(problem: &mut Problem, source: &PolicySource) -> boo
     let field = match below.strip_suffix(".values") {
         Some(expression) if rest.contains("must be specified") => format!("{expression}.operator"),
         _ => below.to_owned(),
+    };
+    problem.help = match rest {
+        _ if rest.contains("must be specified when `operator`") => {
+            Some("add `values: [\"a\"]`, or ask whether the label is there: `operator: Exists`".to_owned())
+        }
+        _ if rest.contains("may not be specified when `operator`") => {
+            Some("leave `values` out, or compare with them: `operator: In`".to_owned())
+        }
+        _ => None,
     };
     mark(problem, source, format!("spec.match.{field}"));
     true

@@ -9,11 +9,14 @@ use modgate_value::{
     regex::{self, Slashes},
 };
 
-use super::places::{self, Fault, Objects, Step, What};
-use crate::{
-    Code,
-    constraint::{counts, verbs},
+use super::{
+    patterns::{self, Compared, Spelled},
+    places::{self, Fault, Objects, Step, What},
+    reads::{Known, Path, Root},
 };
+use crate::{Code, constraint::counts};
+
+mod formats;
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,9 +40,6 @@ const MAX_TERMS: usize = 4_000;
 /// How many mistakes of a module are reported.
 const MAX_FOUND: usize = 20;
 
-/// A place in the object under review.
-type Path<'m> = Vec<Step<'m>>;
-
 /// The places that a term may stand for; `None` where that is not known.
 type Places<'m> = Option<Vec<Path<'m>>>;
 
@@ -53,11 +53,12 @@ struct Outcome<'m> {
     places: Places<'m>,
 }
 
-/// Everything about one module.
-pub(super) fn lint(module: &Module) -> Vec<Found> {
+/// Everything about one module; `parameters` is the schema of what constraints set.
+pub(super) fn lint<'m>(module: &'m Module, parameters: Option<&'m Value>) -> Vec<Found> {
     let mut found = Vec::new();
-    let paths = Paths::of(module, true);
-    let plain = Paths::of(module, false);
+    let known = Known { objects: &Objects::Any, parameters };
+    let paths = Paths::of(module, known, true);
+    let plain = Paths::of(module, known, false);
     let mut left = MAX_TERMS;
     for rule in &module.rules {
         let (variables, plainly) = (paths.variables(rule), plain.variables(rule));
@@ -75,6 +76,7 @@ pub(super) fn lint(module: &Module) -> Vec<Found> {
 
 struct Paths<'m> {
     module: &'m Module,
+    known: Known<'m, 'm>,
     /// Whether the place of a value counts that may be a default instead. A default has a type of its own.
     with_defaults: bool,
     rules: BTreeMap<&'m str, Outcome<'m>>,
@@ -83,9 +85,9 @@ struct Paths<'m> {
 }
 
 impl<'m> Paths<'m> {
-    fn of(module: &'m Module, with_defaults: bool) -> Self {
+    fn of(module: &'m Module, known: Known<'m, 'm>, with_defaults: bool) -> Self {
         let (rules, arguments) = (BTreeMap::new(), BTreeMap::new());
-        let mut paths = Self { module, with_defaults, rules, arguments };
+        let mut paths = Self { module, known, with_defaults, rules, arguments };
         // The functions of a library are called from other modules, too.
         let is_library = module.package.first().is_some_and(|name| name == "lib");
         for _ in 0..ROUNDS {
@@ -167,7 +169,31 @@ impl<'m> Paths<'m> {
             }
             known = next;
         }
+        self.keys(rule, &mut known);
         known
+    }
+
+    /// Variables that stand for the names of an object's members, as in `labels[key]`.
+    fn keys(&self, rule: &'m Rule, known: &mut Variables<'m>) {
+        let mut keys = Vec::new();
+        rule.visit_terms(&mut |term| {
+            let TermKind::Ref(parts) = &term.kind else { return };
+            for (at, part) in parts.iter().enumerate().skip(1) {
+                let Some(name) = name_of(Some(part)).filter(|name| *name != "_" && !known.contains_key(name))
+                else {
+                    continue;
+                };
+                let before = parts.get(..at).unwrap_or_default();
+                let places = self.of_reference(before, known).unwrap_or_default();
+                let mut expected = places
+                    .iter()
+                    .map(|path| self.known.never_is(path, &Value::from(Vec::new())));
+                if !places.is_empty() && expected.all(|it| it.as_deref() == Some("an object")) {
+                    keys.push(name);
+                }
+            }
+        });
+        known.extend(keys.into_iter().map(|name| (name, Some(vec![Path::of(Root::Name)]))));
     }
 
     /// What a term stands for.
@@ -206,11 +232,10 @@ impl<'m> Paths<'m> {
 
     fn of_reference(&self, parts: &'m [Term], variables: &Variables<'m>) -> Places<'m> {
         let name = name_of(parts.first())?;
-        let steps = |skipped: usize| -> Path<'m> { parts.iter().skip(skipped).map(step).collect() };
+        let steps =
+            |skipped: usize| -> Vec<Step<'m>> { parts.iter().skip(skipped).map(step).collect() };
         if name == "input" {
-            let names: Vec<&str> = parts.iter().skip(1).take(2).filter_map(text).collect();
-            let is_object = matches!(names.as_slice(), ["review", "object" | "oldObject"]);
-            return is_object.then(|| vec![steps(3)]);
+            return Some(vec![Path::of(Root::Input).with(&steps(1))]);
         }
         if let Some(places) = variables.get(name) {
             return Some(with(places.clone()?, &steps(1)));
@@ -262,7 +287,9 @@ impl<'m> Paths<'m> {
     ) {
         let faults: Option<Vec<(usize, Fault<'_>)>> = places
             .iter()
-            .map(|path| Objects::Any.fault(path).map(|fault| (path.len() - fault.at, fault)))
+            .map(|path| {
+                self.known.fault(path).map(|fault| (path.steps.len() - fault.at, fault))
+            })
             .collect();
         let Some(faults) = faults else { return };
         let Some((from_end, fault)) = faults.first() else { return };
@@ -274,12 +301,17 @@ impl<'m> Paths<'m> {
         // These have warnings of their own, because every object has metadata.
         let of_metadata = places
             .iter()
-            .any(|path| fault.at == 1 && path.first() == Some(&Step::Member("metadata")));
+            .any(|path| fault.at == 1 && path.steps.first() == Some(&Step::Member("metadata")));
+        let is_parameter = places.iter().all(|path| path.root == Root::Parameters);
         if is_direct && (fault.at == 0 || of_metadata) {
             return;
         }
         let Some(span) = span(*from_end) else { return };
         let (message, help) = match &fault.what {
+            What::Misspelt(name, meant) if is_parameter => (
+                format!("the template's schema has no `{name}` here, so no constraint can set it"),
+                Some(format!("did you mean `{meant}`?")),
+            ),
             What::Misspelt(name, meant) => (
                 format!("no kind of Kubernetes has the field `{name}` here, so this is undefined"),
                 Some(format!("did you mean `{meant}`?")),
@@ -294,7 +326,8 @@ impl<'m> Paths<'m> {
             What::Key(..) | What::NoList => return,
         };
         if !found.iter().any(|known| known.span == span) {
-            found.push(Found { code: Code::UnknownPath, span, message, help });
+            let code = if is_parameter { Code::UnknownParameter } else { Code::UnknownPath };
+            found.push(Found { code, span, message, help });
         }
     }
 
@@ -309,6 +342,7 @@ impl<'m> Paths<'m> {
         if let TermKind::Call(operator, arguments) = &term.kind {
             self.compare_types(operator, arguments, variables, found);
             self.pattern(operator, arguments, variables, found);
+            self.no_pattern(operator, arguments, variables, found);
             self.format(operator, arguments, (variables, bindings), found);
         }
     }
@@ -316,7 +350,7 @@ impl<'m> Paths<'m> {
     /// What no place that a term stands for is, in words, if it never has a value of the type of this one.
     fn never_is(&self, term: &'m Term, variables: &Variables<'m>, value: &Value) -> Option<String> {
         let places = self.places(term, variables)?;
-        let mut expected = places.iter().map(|path| Objects::Any.never_is(path, value));
+        let mut expected = places.iter().map(|path| self.known.never_is(path, value));
         let first = expected.next()??;
         expected.all(|other| other.as_ref() == Some(&first)).then_some(first)
     }
@@ -367,7 +401,7 @@ impl<'m> Paths<'m> {
             return;
         };
         let places = self.places(value, variables).unwrap_or_default();
-        if !places.is_empty() && places.iter().all(|path| places::has_no_slash(path)) {
+        if !places.is_empty() && places.iter().all(Path::has_no_slash) {
             found.push(Found {
                 code: Code::BadPattern,
                 span: pattern.span,
@@ -377,43 +411,29 @@ impl<'m> Paths<'m> {
         }
     }
 
-    /// The values of a format: what is no list, and a variable whose list has another number of them.
-    fn format(
+    /// A pattern that is compared letter by letter.
+    fn no_pattern(
         &self,
         operator: &Term,
         arguments: &'m [Term],
-        (variables, bindings): (&Variables<'m>, &[Binding<'m>]),
+        variables: &Variables<'m>,
         found: &mut Vec<Found>,
     ) {
-        let ([format, values, ..], Some("sprintf")) = (arguments, dotted(operator).as_deref())
-        else {
-            return;
+        let [left, right, ..] = arguments else { return };
+        let (compared, code) = match dotted(operator).as_deref() {
+            Some("startswith") => (Compared::Start, Code::BadPattern),
+            Some("endswith") => (Compared::End, Code::BadPattern),
+            Some("contains") => (Compared::Part, Code::BadPattern),
+            Some("equal" | "eq" | "neq") => (Compared::Whole, Code::NeverMatches),
+            _ => return,
         };
-        let list = Value::from(Vec::new());
-        if self.never_is(values, variables, &list).is_some() {
-            found.push(Found {
-                code: Code::FormatArguments,
-                span: values.span,
-                message: "the values of a format are a list, and this is none, so it is undefined"
-                    .to_owned(),
-                help: Some("put it in brackets: `sprintf(\"%v\", [value])`".to_owned()),
-            });
-        }
-        let name = name_of(Some(values));
-        let mut bound = bindings.iter().filter(|it| Some(it.name) == name && !it.element);
-        let (Some(Binding { term: Term { kind: TermKind::Array(bound), .. }, .. }), None) =
-            (bound.next(), bound.next())
-        else {
-            return;
-        };
-        let wanted = text(format).and_then(verbs);
-        if let Some(wanted) = wanted.filter(|wanted| *wanted != bound.len()) {
-            found.push(Found {
-                code: Code::FormatArguments,
-                span: values.span,
-                message: counts(wanted, bound.len()),
-                help: None,
-            });
+        for (value, literal) in [(left, right), (right, left)] {
+            let Some(written) = text(literal) else { continue };
+            let places = self.places(value, variables).unwrap_or_default();
+            let wrong = patterns::no_pattern(compared, written, &places, Spelled::Rego);
+            if let Some((message, help)) = wrong {
+                found.push(Found { code, span: literal.span, message, help: Some(help) });
+            }
         }
     }
 
@@ -430,9 +450,9 @@ impl<'m> Paths<'m> {
         for (member, value) in [(left, right), (right, left)] {
             let Some(written) = text(value).filter(|_| is_comparison) else { continue };
             let places = self.places(member, variables).unwrap_or_default();
-            let mut values = places.iter().map(|path| Objects::Any.values(path));
+            let mut values = places.iter().map(|path| self.known.values(path));
             let Some(known) = values.next().flatten() else { continue };
-            if !values.all(|other| other == Some(known)) || known.contains(&written) {
+            if !values.all(|other| other.as_ref() == Some(&known)) || known.contains(&written) {
                 continue;
             }
             let Some(help) = near::did_you_mean(written, known.iter().copied()) else { continue };
@@ -560,9 +580,8 @@ fn step(term: &Term) -> Step<'_> {
     text(term).map_or(Step::Any, Step::Member)
 }
 
-fn with<'m>(mut places: Vec<Path<'m>>, steps: &[Step<'m>]) -> Vec<Path<'m>> {
-    places.iter_mut().for_each(|path| path.extend(steps));
-    places
+fn with<'m>(places: Vec<Path<'m>>, steps: &[Step<'m>]) -> Vec<Path<'m>> {
+    places.into_iter().map(|path| path.with(steps)).collect()
 }
 
 /// Joins what two definitions of a name stand for.

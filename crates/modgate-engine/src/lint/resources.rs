@@ -5,7 +5,7 @@ use modgate_value::{Value, near};
 
 use super::{
     Lints,
-    matching::{entries, group_exists, texts, version_exists},
+    matching::{entries, group_exists, is_cluster_scoped, texts, version_exists},
     selector,
 };
 use crate::{Code, admissionpolicy::Types};
@@ -40,7 +40,9 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
         excluded_rules(lints, block, &format!("spec.{member}"));
         for list in ["resourceRules", "excludeResourceRules"] {
             for (index, rule) in entries(block, list).into_iter().enumerate() {
-                check_rule(lints, rule, &format!("spec.{member}.{list}[{index}]"));
+                let field = format!("spec.{member}.{list}[{index}]");
+                check_rule(lints, rule, &field);
+                check_scope(lints, rule, &field, list == "resourceRules");
             }
         }
     }
@@ -84,6 +86,40 @@ fn check_rule(lints: &mut Lints<'_>, rule: &Value, field: &str) {
     for (at, text) in texts(rule, "resources") {
         check_resource(lints, text, &names, &format!("{field}.resources[{at}]"));
     }
+}
+
+/// Warns about a scope that none of the resources of a rule has.
+fn check_scope(lints: &mut Lints<'_>, rule: &Value, field: &str, matches: bool) {
+    let scope = rule.get("scope").and_then(Value::as_str).unwrap_or_default();
+    let wants_cluster = match scope {
+        "Cluster" => true,
+        "Namespaced" => false,
+        _ => return,
+    };
+    let mut resources = texts(rule, "resources").into_iter();
+    let mut scopes = Vec::new();
+    let groups: Vec<&str> = texts(rule, "apiGroups").into_iter().map(|(_, text)| text).collect();
+    let is_known = resources.all(|(_, text)| {
+        let (name, _) = text.split_once('/').unwrap_or((text, ""));
+        let before = scopes.len();
+        for group in &groups {
+            let own = kinds::of_group(group).unwrap_or_default().iter().copied();
+            let defined = lints.definitions.of_group(group).map(|(kind, _)| kind);
+            let kinds = own.chain(defined).filter(|kind| lints.plural(group, kind) == name);
+            scopes.extend(kinds.filter_map(|kind| is_cluster_scoped(lints.definitions, group, kind)));
+        }
+        scopes.len() > before
+    });
+    if !is_known || scopes.is_empty() || scopes.contains(&wants_cluster) {
+        return;
+    }
+    let what = if wants_cluster { "a namespace" } else { "no namespace" };
+    let (code, so) = match matches {
+        true => (Code::NeverMatches, "this never matches"),
+        false => (Code::NoEffect, "this excludes nothing"),
+    };
+    let message = format!("every resource of the rule has {what}, so {so}");
+    lints.push(code, &format!("{field}.scope"), message, None);
 }
 
 fn check_resource(lints: &mut Lints<'_>, text: &str, groups: &[&str], field: &str) {

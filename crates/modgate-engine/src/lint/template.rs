@@ -3,7 +3,7 @@
 use modgate_rego::{RegoVersion, parse_module};
 use modgate_value::{Value, diag::Span, near};
 
-use super::{Lints, expressions, fields::help, places::Objects, rego};
+use super::{Lints, expressions::{self, Owner}, fields::help, inventory, places::Objects, rego, schema};
 use crate::Code;
 
 /// The members of a source, by engine, and of the items of its lists.
@@ -136,7 +136,9 @@ fn modules(lints: &mut Lints<'_>, source: &Value, field: &str, version: RegoVers
     }
     for (field, text) in texts {
         let Ok(module) = parse_module("", text, version) else { continue };
-        for found in rego::lint(&module) {
+        let parameters = schema::of_template(lints.object());
+        let found = inventory::lint(&module, lints.definitions).into_iter();
+        for found in rego::lint(&module, parameters).into_iter().chain(found) {
             lints.push(found.code, &field, found.message, found.help);
             let (start, end) = (found.span.start as usize, found.span.end as usize);
             lints.mark(text, Span::new(start, end));
@@ -147,7 +149,8 @@ fn modules(lints: &mut Lints<'_>, source: &Value, field: &str, version: RegoVers
 /// The expressions of a source.
 fn expressions(lints: &mut Lints<'_>, source: &Value, field: &str) {
     let parts = expressions::parts(source, field, &EXPRESSIONS);
-    for found in expressions::lint(&parts, &Objects::Any, true) {
+    let owner = Owner::Template(schema::of_template(lints.object()));
+    for found in expressions::lint(&parts, &Objects::Any, owner) {
         let Some(part) = parts.get(found.part) else { continue };
         lints.push(found.code, &part.field, found.message, found.help);
         lints.mark(part.text, found.span);

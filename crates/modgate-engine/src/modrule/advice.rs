@@ -46,8 +46,14 @@ pub(super) fn select(text: &str, span: Span) -> Option<String> {
     if let Some(advice) = written.chars().next().and_then(odd::advice) {
         return Some(advice);
     }
+    if text.trim().is_empty() {
+        return Some("the expression is empty: write a path, such as `$.spec`".to_owned());
+    }
     if text.trim_start().starts_with("if ") {
         return Some("an item is a condition by itself, without `if`".to_owned());
+    }
+    if text.matches('"').count() % 2 == 1 {
+        return Some("a quote is missing at the end of the text".to_owned());
     }
     let is_bracket =
         written.starts_with(']') && text.matches('[').count() != text.matches(']').count();
@@ -71,11 +77,27 @@ pub(super) fn select(text: &str, span: Span) -> Option<String> {
     })
 }
 
+/// Functions of other languages, and those of templates that do the same.
+const FUNCTIONS: [(&[&str], &str); 8] = [
+    (&["downcase", "lowercase", "tolower", "toLower", "toLowerCase"], "lower"),
+    (&["uppercase", "upcase", "toupper", "toUpper", "toUpperCase"], "upper"),
+    (&["capitalize", "capitalise"], "title"),
+    (&["strip"], "trim"),
+    (&["startswith", "startsWith", "starts_with"], "hasPrefix"),
+    (&["endswith", "endsWith", "ends_with"], "hasSuffix"),
+    (&["length", "size", "count"], "len"),
+    (&["substring"], "substr"),
+];
+
 /// Advice about a template that does not parse.
 pub(super) fn template(message: &str) -> Option<String> {
     if let Some((_, rest)) = message.split_once("function \"") {
         let name = rest.split('"').next().unwrap_or_default();
-        return near::did_you_mean(name, modgate_template::function_names());
+        let other = FUNCTIONS.iter().find(|(names, _)| names.contains(&name));
+        return match other {
+            Some((_, meant)) => Some(format!("did you mean `{meant}`?")),
+            None => near::did_you_mean(name, modgate_template::function_names()),
+        };
     }
     if message.ends_with("unclosed action") {
         return Some("a `}}` is missing".to_owned());
@@ -93,8 +115,11 @@ pub(crate) fn decoding(object: &Value, path: &str, message: &str) -> Option<Stri
         Value::Array(_) if name == "matchValue" => {
             Some("several texts go into `matchValues`".to_owned())
         }
-        Value::String(text) if message.starts_with("expected a list") => {
-            Some(format!("write `[{text}]`"))
+        Value::Object(_) | Value::Array(_)
+            if name == "value" && message.starts_with("expected a string") =>
+        {
+            let json: String = value.to_json().chars().take(60).collect();
+            Some(format!("write it as a text: `'{json}'`"))
         }
         _ => None,
     }

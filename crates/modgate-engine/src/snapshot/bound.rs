@@ -1,8 +1,10 @@
 //! Warnings about the cluster's own policies that need their bindings, or the types of what they are about.
 
 use modgate_api::admissionregistration as registration;
+use modgate_value::{Str, near};
 
 use super::load::{problem, warned};
+use crate::constraint::named;
 use crate::{
     Code, PolicyId, PolicySource, Problem, Severity,
     admissionpolicy::{PolicyKind, PolicySet, Quantities, Types, expression_warnings},
@@ -36,20 +38,26 @@ pub(super) fn without_effect(
         })
         .collect();
     let found = new.iter().filter_map(|(id, source)| {
-        let (field, message) = if let Some((_, policy)) =
+        let (field, message, help) = if let Some((_, policy)) =
             doubled.iter().find(|(binding, _)| binding == id)
         {
             let message = format!(
                 "it has no effect: another binding has the API server evaluate `{policy}`, and a \
                  request is not decided twice"
             );
-            ("spec.policyName", message)
+            ("spec.policyName", message, None)
         } else if unbound.contains(id) {
-            // A binding that does not load may name it.
-            if refused(&|other| other.kind.strip_suffix("Binding") == Some(id.kind.as_str())) {
+            // A binding that does not load may name it, and one whose policy is misspelt probably does.
+            let is_meant = |(binding, policy): &(PolicyId, &Str)| {
+                binding.kind.strip_suffix("Binding") == Some(id.kind.as_str())
+                    && near::nearest(policy, [id.name.as_str()]).is_some()
+            };
+            if unused.iter().any(is_meant)
+                || refused(&|other| other.kind.strip_suffix("Binding") == Some(id.kind.as_str()))
+            {
                 return None;
             }
-            ("", "it has no effect: no binding names it".to_owned())
+            ("", "it has no effect: no binding names it".to_owned(), None)
         } else {
             let (_, policy) = unused.iter().find(|(binding, _)| binding == id)?;
             let kind = id.kind.strip_suffix("Binding");
@@ -57,10 +65,12 @@ pub(super) fn without_effect(
                 return None;
             }
             let field = "spec.policyName";
-            (field, format!("it has no effect: there is no policy `{policy}`"))
+            let of_kind = unbound.iter().filter(|other| Some(other.kind.as_str()) == kind);
+            let help = near::did_you_mean(policy, of_kind.map(|other| other.name.as_str()));
+            (field, format!("it has no effect: there is no policy `{policy}`"), help)
         };
         let found = problem(id, source, field, message);
-        Some(warned(Code::NoEffect, found))
+        Some(warned(Code::NoEffect, Problem { help, ..found }))
     });
     let found = found.chain(parameters_at_odds(policies, new));
     found.chain(dropped_warnings(policies, new)).chain(type_warnings(new)).collect()
@@ -131,7 +141,7 @@ fn type_warnings(new: &[(PolicyId, PolicySource)]) -> impl Iterator<Item = Probl
         let found = warnings.iter().flat_map(|warning| {
             warning.each().map(move |(kind, issue)| Problem {
                 text: Some(warning.expression.clone()),
-                span: Some(issue.span),
+                span: Some(named(&warning.expression, issue)),
                 ..problem(id, source, &warning.field, format!("{kind}: {}", issue.message))
             })
         });

@@ -69,6 +69,15 @@ pub(super) fn is_policy(object: &Value) -> bool {
     Kind::of(&PolicyId::of_object(object)).is_some()
 }
 
+/// The error about a policy without a name, or with one that is no text.
+fn nameless(id: &PolicyId, source: &PolicySource) -> Problem {
+    let name = source.object.path(&["metadata", "name"]);
+    let is_scalar = matches!(name, Some(Value::Number(_) | Value::Bool(_)));
+    let help = is_scalar.then(|| "a name is a text: put it in quotes".to_owned());
+    let message = "required: a policy must have a name".to_owned();
+    Problem { help, ..problem(id, source, "metadata.name", message) }
+}
+
 /// The next snapshot in the making. Parts without a change stay shared.
 pub(super) struct Loader<'s> {
     before: &'s Snapshot,
@@ -159,6 +168,7 @@ impl<'s> Loader<'s> {
             self.problems.extend(found);
             next.policies = policies.into();
         }
+        lint::refused_once(&mut self.problems);
         (next, self.problems)
     }
 
@@ -238,8 +248,7 @@ impl<'s> Loader<'s> {
         match kind {
             Kind::ModRule => self.upsert_modrule(&source),
             _ if id.name.is_empty() => {
-                let message = "required: a policy must have a name".to_owned();
-                self.problems.push(problem(&id, &source, "metadata.name", message));
+                self.problems.push(nameless(&id, &source));
             }
             Kind::Template => self.upsert_template(&id, &source),
             Kind::Constraint => self.upsert_constraint(&id, source),
@@ -260,6 +269,9 @@ impl<'s> Loader<'s> {
         let definitions = self.before.definitions();
         let mut found = self.problems.split_off(first);
         lint::retain(&source.object, &mut found, 0);
+        for problem in found.iter_mut().filter(|problem| problem.policy == id) {
+            lint::advise_types(problem, source);
+        }
         // A template brings the errors of its constraints with it.
         let is_refused = |it: &Problem| it.severity == Severity::Error && it.policy == id;
         if !found.iter().any(is_refused) {
@@ -332,6 +344,7 @@ impl<'s> Loader<'s> {
                     let mut found = constraint_problem(&source.id(), &source, &error);
                     let template = self.constraints().template(&found.policy.kind).cloned();
                     lint::advise_constraint(&mut found, &source, template.as_deref());
+                    lint::advise_types(&mut found, &source);
                     self.problems.push(found);
                 }
             }
@@ -672,8 +685,7 @@ fn compile_modrule(
         id.namespace = config.default_namespace.clone();
     }
     if id.name.is_empty() {
-        let message = "required: a policy must have a name".to_owned();
-        let found = problem(&id, source, "metadata.name", message);
+        let found = nameless(&id, source);
         return (id, None, vec![found]);
     }
     let rule = match ModRule::from_value(&source.object) {

@@ -48,7 +48,10 @@ const MEMBERS: [&str; 26] = [
 pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<String> {
     let quoted = || message.split('\'').nth(1).unwrap_or_default();
     if message.starts_with("undeclared reference to ") {
-        return dotted_name(text, quoted()).or_else(|| undeclared(quoted(), variables));
+        return dotted_name(text, quoted())
+            .or_else(|| macro_call(quoted()))
+            .or_else(|| undeclared(quoted(), variables))
+            .or_else(|| unquoted(text, quoted()));
     }
     if message == "invalid matches argument" {
         return pattern(text);
@@ -138,7 +141,7 @@ pub(crate) fn of_policy(text: &str, message: &str) -> Option<String> {
 
 /// Where an issue is: cel-go puts a call at its parenthesis and a member at its dot, people look for
 /// the name.
-pub(super) fn named(text: &str, issue: &Issue) -> Span {
+pub(crate) fn named(text: &str, issue: &Issue) -> Span {
     let name = issue.message.split('\'').nth(1).unwrap_or_default();
     let before = text.get(..issue.span.start).unwrap_or_default();
     let after = text.get(issue.span.start..).unwrap_or_default();
@@ -214,10 +217,34 @@ fn overload(operator: &str, message: &str, text: &str) -> Option<String> {
         ("_&&_" | "_||_" | "!_", _) => {
             "both sides are true or false; compare values, such as `x != \"\"`"
         }
+        ("_?_:_", [_, left, right]) if left != right => {
+            "the two results of `? :` have the same type; a condition by itself is true or false"
+        }
         ("size", _) => "`size` is for texts, lists and maps",
         _ => return None,
     };
     Some(advice.to_owned())
+}
+
+/// A macro that has another number of arguments, and is looked up as a function.
+fn macro_call(name: &str) -> Option<String> {
+    let call = match name {
+        "all" | "exists" | "exists_one" | "filter" => format!("`list.{name}(x, x != \"\")`"),
+        "map" => "`list.map(x, x.name)`".to_owned(),
+        _ => return None,
+    };
+    Some(format!("the macro takes a name for the elements and an expression: {call}"))
+}
+
+/// A word that is compared with, and stands without quotes.
+fn unquoted(text: &str, name: &str) -> Option<String> {
+    let at = text.match_indices(name).find_map(|(at, _)| {
+        let before = text.get(..at)?.trim_end();
+        let is_compared = ["==", "!=", " in", "(", "[", ","].iter().any(|it| before.ends_with(it));
+        let after = text.get(at + name.len()..)?;
+        (is_compared && !after.starts_with(['(', '.', '['])).then_some(at)
+    });
+    at.map(|_| format!("a text needs quotes: `\"{name}\"`"))
 }
 
 /// Why a literal pattern does not compile.

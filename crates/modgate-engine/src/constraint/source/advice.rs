@@ -1,6 +1,6 @@
 //! Advice about Rego that does not compile: help for the mistakes that most authors make.
 
-use modgate_rego::{Code, Error, RegoVersion, parse_module};
+use modgate_rego::{Code, Error, RegoVersion, ast::HeadKind, parse_module};
 use modgate_value::{Value, diag::Span, near, odd};
 
 use super::foreign;
@@ -42,6 +42,9 @@ fn parse(text: &str, version: RegoVersion, error: &Error) -> Option<String> {
     let message = error.message.as_str();
     let at = error.span.map_or(0, |span| span.start as usize);
     let parses = |text: &str, version| parse_module("", text, version).is_ok();
+    if let Some((_, advice)) = package(text) {
+        return Some(advice);
+    }
     if message == "package expected" {
         return Some("the first line has to be `package NAME`".to_owned());
     }
@@ -103,6 +106,41 @@ fn parse(text: &str, version: RegoVersion, error: &Error) -> Option<String> {
     })
 }
 
+/// What is wrong with the name in a package declaration, and its place.
+pub(in crate::constraint) fn package(text: &str) -> Option<(Span, String)> {
+    let mut at = 0;
+    let line = text.split_inclusive('\n').find(|line| {
+        let is_code = !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        at += if is_code { 0 } else { line.len() };
+        is_code
+    })?;
+    let start = at + line.len() - line.trim_start().len();
+    let name = line.trim_start().strip_prefix("package")?;
+    let written = name.split('#').next().unwrap_or_default().trim();
+    if written.is_empty() {
+        let advice = "write `package NAME`, on one line".to_owned();
+        return Some((Span::new(start, start + "package".len()), advice));
+    }
+    if !name.starts_with([' ', '\t']) {
+        return None;
+    }
+    let offset = start + "package".len() + name.find(written)?;
+    if written.starts_with(['"', '\'', '`']) {
+        let plain = written.trim_matches(['"', '\'', '`']);
+        let advice = format!("the name of a package stands without quotes: `package {plain}`");
+        return Some((Span::new(offset, offset + written.len()), advice));
+    }
+    let within = written.find(['-', '/', ':', ' '])?;
+    let sign = written.get(within..)?.chars().next()?;
+    let meant: String =
+        written.chars().map(|it| if it == sign && it != ' ' { '_' } else { it }).collect();
+    let advice = match sign {
+        ' ' => return None,
+        _ => format!("a package name has no `{sign}`: `package {meant}`"),
+    };
+    Some((Span::new(offset + within, offset + within + 1), advice))
+}
+
 /// The one keyword whose import makes the text parse.
 fn missing_import(text: &str) -> Option<&'static str> {
     let package = text.lines().position(|line| line.trim_start().starts_with("package "))?;
@@ -130,6 +168,11 @@ fn unsafe_variable(text: &str, version: RegoVersion, name: &str) -> Option<Strin
     if let Some(advice) = dotted_name(text, name) {
         return Some(advice);
     }
+    if name == "_" {
+        let advice = "`not` asks for one value: move the expression into a rule of its own and negate that, \
+                      such as `is_there { list[_] == \"x\" }` and `not is_there`";
+        return Some(advice.to_owned());
+    }
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let names = text.split(|letter| !is_part(letter)).filter(|word| word.len() > 2);
     near::did_you_mean(name, names).or_else(|| {
@@ -137,11 +180,16 @@ fn unsafe_variable(text: &str, version: RegoVersion, name: &str) -> Option<Strin
     })
 }
 
-fn types(message: &str, version: RegoVersion) -> Option<String> {
+/// How the rule is written.
+fn the_rule(version: RegoVersion) -> String {
     let rule = match version {
-        RegoVersion::V0 => "the rule is `violation[{\"msg\": msg}] { … }`",
-        RegoVersion::V1 => "the rule is `violation contains {\"msg\": msg} if { … }`",
+        RegoVersion::V0 => "violation[{\"msg\": msg}] { … }",
+        RegoVersion::V1 => "violation contains {\"msg\": msg} if { … }",
     };
+    format!("the rule is `{rule}`")
+}
+
+fn types(message: &str, version: RegoVersion) -> Option<String> {
     let deprecated = "deprecated built-in function calls in expression: ";
     if let Some(name) = message.strip_prefix(deprecated) {
         return Some(match name {
@@ -162,9 +210,29 @@ fn types(message: &str, version: RegoVersion) -> Option<String> {
         "conflicting rules data.template.violation found" => {
             "`violation` is a set of what is wrong: it has neither a default nor a value"
         }
-        "undefined ref: r.msg" | "undefined ref: data.template.violation[r]" => rule,
+        "undefined ref: r.msg" | "undefined ref: data.template.violation[r]" => {
+            return Some(the_rule(version));
+        }
+        _ if message.starts_with("undefined function lib.") => {
+            return Some(format!(
+                "write `data.{}`, or `import data.lib.NAME`, and put the library into `libs`",
+                message.trim_start_matches("undefined function ")
+            ));
+        }
         _ if message.starts_with("undefined function ") && message.contains('.') => {
             return foreign::method(message.trim_start_matches("undefined function "));
+        }
+        "startswith: invalid argument(s)" => {
+            "it compares one text; of several write `strings.any_prefix_match(x, [\"a\", \"b\"])`"
+        }
+        "endswith: invalid argument(s)" => {
+            "it compares one text; of several write `strings.any_suffix_match(x, [\"a\", \"b\"])`"
+        }
+        "contains: invalid argument(s)" => {
+            "it looks for one text in another; whether a list has a value is `x in list`, or `list[_] == x`"
+        }
+        "match error" => {
+            "the two sides have different types, so they are never equal; a number stands without quotes"
         }
         "undefined function lowercase" => "did you mean `lower`?",
         "undefined function uppercase" => "did you mean `upper`?",
@@ -183,17 +251,30 @@ pub(in crate::constraint) fn wrong_rule(
     version: RegoVersion,
 ) -> Option<(Span, String)> {
     let module = parse_module("", text, version).ok()?;
+    // A rule that has a value, where a set is meant.
+    let valued = module.rules.iter().find(|rule| {
+        let is_violation = super::name_of(rule.head.name.first()) == Some(super::VIOLATION);
+        is_violation && rule.head.name.len() == 1 && matches!(rule.head.kind, HeadKind::Value { .. })
+    });
+    if let Some(rule) = valued.filter(|rule| !rule.default) {
+        let start = rule.head.span.start as usize;
+        return Some((Span::new(start, start + super::VIOLATION.len()), the_rule(version)));
+    }
     let mut found = Vec::new();
     super::lint::violations(&module, &mut found);
     let lint = found.into_iter().next()?;
     Some((lint.place.span, lint.help?))
 }
 
-/// The types that a call has and wants, as OPA's errors list them after their first line.
+/// The types that a call has and wants, or that two sides have, as OPA's errors list them after their first line.
 pub(in crate::constraint) fn details(error: &Error) -> Option<String> {
+    let is_type = |line: &&str| {
+        ["have", "want", "left", "right"]
+            .iter()
+            .any(|side| line.strip_prefix(side).is_some_and(|it| it.trim_start().starts_with(": ")))
+    };
     let lines = error.details.iter().map(|line| line.trim());
-    let types: Vec<&str> =
-        lines.filter(|line| line.starts_with("have: ") || line.starts_with("want: ")).collect();
+    let types: Vec<String> = lines.filter(is_type).map(|it| it.replace("  :", ":").replace(" :", ":")).collect();
     (!types.is_empty()).then(|| types.join(", "))
 }
 

@@ -440,13 +440,13 @@ fn call(module: &Module, operator: &Term, arguments: &[Term], found: &mut Vec<Li
 fn format_arguments(module: &Module, arguments: &[Term], found: &mut Vec<Lint>) {
     let [format, Term { kind: TermKind::Array(values), span }, ..] = arguments else { return };
     let Some(verbs) = literal(format).and_then(verbs) else { return };
-    if verbs == values.len() {
+    if verbs.len() == values.len() {
         return;
     }
     found.push(Lint {
         code: Code::FormatArguments,
         place: place(module, *span),
-        message: counts(verbs, values.len()),
+        message: counts(verbs.len(), values.len()),
         help: None,
     });
 }
@@ -461,9 +461,9 @@ pub(crate) fn counts(verbs: usize, values: usize) -> String {
     )
 }
 
-/// How many values a format takes; `None` where that is not plain.
-pub(crate) fn verbs(format: &str) -> Option<usize> {
-    let mut count = 0;
+/// The verbs of a format, one for each value; `None` where that is not plain.
+pub(crate) fn verbs(format: &str) -> Option<Vec<char>> {
+    let mut verbs = Vec::new();
     let mut letters = format.chars();
     while let Some(letter) = letters.next() {
         if letter != '%' {
@@ -472,10 +472,10 @@ pub(crate) fn verbs(format: &str) -> Option<usize> {
         match letters.find(|letter| !matches!(letter, '+' | '-' | '#' | ' ' | '.' | '0'..='9'))? {
             '%' => {}
             '[' | '*' => return None,
-            _ => count += 1,
+            verb => verbs.push(verb),
         }
     }
-    Some(count)
+    Some(verbs)
 }
 
 #[cfg(test)]
@@ -484,14 +484,15 @@ mod tests {
 
     #[test]
     fn verbs_of_formats() {
-        for (format, count) in [
-            ("", Some(0)),
-            ("%v and %-5d", Some(2)),
-            ("100%%", Some(0)),
+        for (format, expected) in [
+            ("", Some("")),
+            ("%v and %-5d", Some("vd")),
+            ("100%%", Some("")),
             ("%[1]v", None),
             ("%", None),
         ] {
-            assert_eq!(verbs(format), count, "{format}");
+            let verbs = verbs(format).map(String::from_iter);
+            assert_eq!(verbs.as_deref(), expected, "{format}");
         }
     }
 }
