@@ -10,7 +10,7 @@ use hyper::{Method, Request, Response, header};
 use kube::{
     Client, Config,
     client::{Body, ConfigExt as _},
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use modgate_engine::api::meta::ObjectExt as _;
 use modgate_http::Chain;
@@ -500,7 +500,11 @@ async fn config(place: &Place) -> Result<Config, String> {
     });
     let options =
         KubeConfigOptions { context: place.context.clone(), ..KubeConfigOptions::default() };
-    let files = files.map_err(|error| Chain(&error).to_string())?;
+    let files = files.map_err(|error| match error {
+        // The library quotes the path twice.
+        KubeconfigError::ReadConfig(error, _) => error.to_string(),
+        error => Chain(&error).to_string(),
+    })?;
     Config::from_custom_kubeconfig(files, &options).await.map_err(|error| Chain(&error).to_string())
 }
 

@@ -33,7 +33,12 @@ pub(crate) fn outputs<'a>(texts: &'a [String], own: &[&str]) -> Result<Vec<Outpu
     let mut outputs = Vec::new();
     for text in texts {
         let (format, file) = match text.split_once('=') {
-            Some((format, file)) => (format, Some(file).filter(|file| !file.is_empty())),
+            Some((format, "")) => {
+                return Err(Failure::error(format!(
+                    "`{format}=` names no file: write `-o {format}=FILE`, or `-o {format}` for standard output"
+                )));
+            }
+            Some((format, file)) => (format, Some(file)),
             None => (text.as_str(), None),
         };
         if !own.contains(&format) {

@@ -239,8 +239,13 @@ fn listed(
         let target = target.trim_start_matches('/');
         let listing = |error: String| {
             // gator leaves out the first slash of the path.
-            let shown = if is_gator { error } else { error.replace(target, path) };
-            Failure::error(format!("listing test files: {shown}"))
+            if is_gator {
+                return Failure::error(format!("listing test files: {error}"));
+            }
+            let near = paths::did_you_mean(&io.path(path)).map(|help| as_written(&help, io));
+            let near = near.filter(|_| error.ends_with("no such file or directory"));
+            let near = near.map(|help| format!("; {help}")).unwrap_or_default();
+            Failure::error(format!("listing test files: {}{near}", error.replace(target, path)))
         };
         let is_excluded = |path: &str| exclude.excludes(Path::new(path));
         let found =
@@ -359,12 +364,38 @@ fn relative(mut result: SuiteResult, io: &Io<'_>) -> SuiteResult {
                 *error = error.replace(&wrong, &right);
             }
         }
+        if let Some(advice) = advice(error, io) {
+            error.push_str("; ");
+            error.push_str(&advice);
+        }
     };
     for test in &mut result.tests {
         shorten(&mut test.error);
         test.cases.iter_mut().for_each(|case| shorten(&mut case.error));
     }
     result
+}
+
+/// What to do about a file that a suite names and that is not there, or has another kind of policy.
+fn advice(error: &str, io: &Io<'_>) -> Option<String> {
+    if error.ends_with(": no such file or directory") {
+        let (_, rest) = error.rsplit_once("open ")?;
+        let path = rest.trim_end_matches(": no such file or directory");
+        let help = paths::did_you_mean(&io.path(path))?;
+        return Some(as_written(&help, io));
+    }
+    let path = error.strip_prefix("path \"")?.strip_suffix("\": not a ConstraintTemplate")?;
+    let text = std::fs::read_to_string(io.path(path)).ok()?;
+    text.contains("constraints.gatekeeper.sh/")
+        .then(|| "it is a constraint: are `template` and `constraint` swapped?".to_owned())
+}
+
+/// Advice with a path below the folder of the run, as people write it.
+fn as_written(help: &str, io: &Io<'_>) -> String {
+    match io.path("") {
+        folder if folder.as_os_str().is_empty() => help.to_owned(),
+        folder => help.replacen(&format!("`{}/", clean(&folder.to_string_lossy())), "`", 1),
+    }
 }
 
 /// The system's error for a file that could not be opened.

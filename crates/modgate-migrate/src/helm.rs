@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use modgate_value::{Object, Value};
+use modgate_value::{Object, Value, near};
 use serde::Serialize;
 
 use crate::carry::default;
@@ -179,11 +179,19 @@ fn walk(values: &Value, at: &str, out: &mut Translated) {
             None => out.left.push(Left {
                 sentence: match PLACES.iter().find(|(known, _)| Some(*known) == parent(&path)) {
                     Some((_, Nothing(sentence))) => (*sentence).to_owned(),
-                    _ => "modgate's chart has no such value".to_owned(),
+                    _ => no_value(&path),
                 },
                 value: path,
             }),
         }
+    }
+}
+
+/// The sentence about a value that modgate's chart does not have, and Gatekeeper's neither if it is misspelt.
+fn no_value(path: &str) -> String {
+    match near::did_you_mean(path, PLACES.iter().map(|(known, _)| *known)) {
+        Some(help) => format!("Gatekeeper's chart has no such value; {help}"),
+        None => "modgate's chart has no such value".to_owned(),
     }
 }
 

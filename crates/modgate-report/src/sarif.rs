@@ -10,12 +10,18 @@ const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 pub(crate) fn write(report: &Report) -> String {
     let fingerprints = report.fingerprints();
     let results = report.with_rules().zip(&fingerprints);
-    let driver = object([
-        ("name", "modgate".into()),
+    let mut driver = vec![
+        ("name", Value::from("modgate")),
         ("version", report.version.as_str().into()),
         ("semanticVersion", report.version.as_str().into()),
         ("rules", report.rules.iter().map(|it| rule(report, it)).collect()),
-    ]);
+    ];
+    // The page that has the codes.
+    let page = report.help_base.split(['#', '?']).next().unwrap_or_default();
+    if is_address(page) {
+        driver.push(("informationUri", page.into()));
+    }
+    let driver: Value = driver.into_iter().collect();
     let invocation = object([("executionSuccessful", report.complete.into())]);
     let run = object([
         ("tool", object([("driver", driver)])),

@@ -153,11 +153,16 @@ fn gitlab_has_what_it_requires() {
 /// What the schema of SARIF 2.1.0 requires of the objects that are used, and what it restricts.
 #[test]
 fn sarif_has_what_its_schema_requires() {
-    let report = report();
+    let mut report = report();
+    report.help_base = "https://docs.example.com/warnings.html#".to_owned();
     let log = json(Format::Sarif, &report);
     assert_eq!(text(&log, &["version"]), "2.1.0");
     let run = &list(&log, &["runs"])[0];
     assert_eq!(text(run, &["tool", "driver", "name"]), "modgate");
+    assert_eq!(
+        text(run, &["tool", "driver", "informationUri"]),
+        "https://docs.example.com/warnings.html"
+    );
     assert_eq!(text(run, &["columnKind"]), "unicodeCodePoints");
     let invocation = &list(run, &["invocations"])[0];
     assert_eq!(invocation.path(&["executionSuccessful"]), Some(&Value::from(true)));

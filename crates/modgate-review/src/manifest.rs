@@ -117,11 +117,13 @@ pub fn is_allowed(finding: &Diagnostic) -> bool {
 pub fn not_yaml(error: &yaml::Error, source: &Source) -> Diagnostic {
     let offset = error.position.map_or(0, |position| position.offset);
     let quote = advice::unclosed_quote(error, &source.text);
-    let span = line_span(&source.text, quote.unwrap_or(offset));
+    let colon = advice::missing_space(error, &source.text);
+    let span = line_span(&source.text, quote.or(colon).unwrap_or(offset));
     let mut found = Diagnostic::error(advice::message(error)).at(source.clone(), span);
-    found.help = match quote {
-        Some(_) => Some("the quote that opens this text is not closed".to_owned()),
-        None => advice::help(error, &source.text),
+    found.help = match (quote, colon) {
+        (Some(_), _) => Some("the quote that opens this text is not closed".to_owned()),
+        (None, Some(_)) => Some("a space is missing behind `:`".to_owned()),
+        (None, None) => advice::help(error, &source.text),
     };
     found
 }
@@ -228,8 +230,25 @@ fn brief(message: &str) -> Cow<'_, str> {
         .and_then(|rest| rest.rsplit_once('\t')?.1.split_once(" - ")?.1.split_once(' '));
     match detail {
         Some((_, detail)) => format!("parsing error: {detail}").into(),
-        None => message.into(),
+        None => without_picture(message).map_or(message.into(), Cow::Owned),
     }
+}
+
+/// An error of CEL in the API server's words has a place of its own, every token that might follow, and a picture of the
+/// expression, all of which the place in the file says better.
+fn without_picture(message: &str) -> Option<String> {
+    let (before, rest) = message.split_once("compilation failed: ERROR: <input>:")?;
+    let (place, rest) = rest.split_once(": ")?;
+    let is_place = place.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    let mut lines = rest.lines();
+    let first = lines.next().filter(|_| is_place)?;
+    let first = match first.split_once(" expecting {") {
+        Some((before, _)) => format!("{before}: expected an expression or an operator"),
+        None => first.to_owned(),
+    };
+    let more = lines.filter(|line| line.starts_with("ERROR: <input>:")).count();
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    Some(format!("{before}compilation failed: {first}{more}"))
 }
 
 /// The stretch of a file that bytes `part` of the scalar at `position` come from.
@@ -412,6 +431,18 @@ mod tests {
             "parsing error: unknown operator ="
         );
         assert_eq!(brief("required"), "required");
+        for (long, expected) in [
+            (
+                "compilation failed: ERROR: <input>:1:22: Syntax error: extraneous input '==' expecting {'[', '{'}\n | a == ==\n | .....^",
+                "compilation failed: Syntax error: extraneous input '==': expected an expression or an operator",
+            ),
+            (
+                "compilation failed: ERROR: <input>:1:1: undeclared reference to 'a'\n | a + b\n | ^\nERROR: <input>:1:5: undeclared reference to 'b'\n | a + b\n | ....^",
+                "compilation failed: undeclared reference to 'a' (and 1 more)",
+            ),
+        ] {
+            assert_eq!(brief(long), expected);
+        }
     }
 
     #[test]

@@ -125,6 +125,7 @@ pub fn unconcerned<'r>(
     reviews: impl Iterator<Item = &'r Review>,
 ) -> Option<String> {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut namespaces: BTreeSet<&str> = BTreeSet::new();
     let (mut all, mut missed) = (0_usize, 0_usize);
     for review in reviews {
         let kind = review.request().kind.kind.as_str();
@@ -137,6 +138,7 @@ pub fn unconcerned<'r>(
         if !snapshot.concerns(review) {
             missed += 1;
             *kinds.entry(kind).or_default() += 1;
+            namespaces.insert(review.request().namespace.as_str());
         }
     }
     let policies = snapshot.policies().filter(is_evaluated).count();
@@ -152,10 +154,31 @@ pub fn unconcerned<'r>(
         (missed, all) if missed == all => format!("the {all} objects"),
         (missed, all) => format!("{missed} of the {all} objects"),
     };
+    let why = other_namespaces(snapshot, &namespaces).unwrap_or_default();
     Some(format!(
-        "note: 0 of {policies} polic{plural} {are} about {objects} ({}{more})",
+        "note: 0 of {policies} polic{plural} {are} about {objects} ({}{more}){why}",
         printable(&named.join(", "))
     ))
+}
+
+/// Why no policy is about objects of these namespaces, if all are ModRules of others.
+fn other_namespaces(snapshot: &Snapshot, namespaces: &BTreeSet<&str>) -> Option<String> {
+    let of_cluster = &snapshot.config().cluster_rules_namespaces;
+    let mut own = BTreeSet::new();
+    for policy in snapshot.policies().filter(is_evaluated) {
+        let is_other = policy.group == modrule::GROUP
+            && !of_cluster.contains(&policy.namespace)
+            && !namespaces.contains(policy.namespace.as_str());
+        if !is_other {
+            return None;
+        }
+        own.insert(policy.namespace);
+    }
+    let named: Vec<String> = own.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
+    Some(printable(&format!(
+        ": a ModRule is about the objects of its own namespace, here {}",
+        named.join(", ")
+    )))
 }
 
 /// The note where no policy matches any kind of a cluster, so that none of its objects is read.

@@ -221,7 +221,11 @@ pub fn init_logs(config: &LogConfig) -> Result<LogFormat, LogError> {
     done.map_err(|_| LogError::Twice)?;
     panic::set_hook(Box::new(log_panic));
     if let Some(unknown) = wanted.unknown {
-        tracing::warn!(target: "serve", "`{unknown}` is no log level, `info` is used");
+        tracing::warn!(
+            target: "serve",
+            "--log-level: there is no level `{unknown}`, `info` is used; the levels are: debug, error, info, off, \
+             trace, warn"
+        );
     }
     Ok(format)
 }

@@ -253,7 +253,7 @@ fn of_files(
     };
     let found = audit_objects(args, &policy_set, &mut source);
     progress.clear();
-    // Text has no places of fields, and a second evaluation costs as much as the first.
+    // Text has no places of fields, and a second evaluation costs much more than the first (docs/performance.md).
     let marks = args.output.iter().any(|it| !matches!(it.format, AuditOutput::Text));
     let faults = if marks { faults(args, &found, &documents) } else { BTreeMap::new() };
     Ok(Found { incomplete, documents, faults, ..found })

@@ -210,16 +210,18 @@ impl Config {
         for (name, value) in members {
             let offset = document.positions.nearest_key(&format!("/{name}")).offset;
             let span = line_at(&source.text, offset);
-            let mut problem = |message: String, help: Option<String>| {
-                let mut problem = Diagnostic::error(message).at(source.clone(), span);
-                problem.help = help;
-                problems.push(problem);
-            };
             let Some((known, kind)) = MEMBERS.iter().find(|(known, _)| known == name) else {
                 let known = MEMBERS.map(|(known, _)| known);
                 let help = near::did_you_mean_or(name, &known, "the members are");
-                problem(format!("unknown member `{name}`"), Some(help));
+                let problem = Diagnostic::error(format!("unknown member `{name}`")).help(help);
+                problems.push(problem.at(source.clone(), span));
                 continue;
+            };
+            let mut wrong = |what: &str, help: Option<&str>| {
+                let at = document.positions.nearest(&format!("/{name}")).offset;
+                let problem = Diagnostic::error(format!("`{name}` is {what}"));
+                let problem = Diagnostic { help: help.map(str::to_owned), ..problem };
+                problems.push(problem.at(source.clone(), line_at(&source.text, at)));
             };
             match (texts(value, *kind), kind) {
                 (Some(texts), _) => {
@@ -235,10 +237,15 @@ impl Config {
                     }
                     config.0.push((*known, texts));
                 }
-                (None, Kind::Texts) => problem(format!("`{name}` is a list of texts"), None),
-                (None, Kind::Text) => problem(format!("`{name}` is a text"), None),
-                (None, Kind::Count) => problem(format!("`{name}` is a number from 0"), None),
-                (None, Kind::Switch) => problem(format!("`{name}` is true or false"), None),
+                (None, Kind::Texts) => wrong("a list of texts", None),
+                (None, Kind::Text) => wrong("a text", None),
+                (None, Kind::Count) => wrong("a number from 0", None),
+                (None, Kind::Switch) => {
+                    let is_quoted = value.as_str().is_some_and(|text| {
+                        ["true", "false", "yes", "no", "on", "off"].contains(&text)
+                    });
+                    wrong("true or false", is_quoted.then_some("write it without quotes"));
+                }
             }
         }
         (config, problems)
@@ -417,10 +424,10 @@ mod tests {
                 "polices: [a]\n",
                 "modgate.yaml:1:1: unknown member `polices`; did you mean `policies`?",
             ),
-            ("objects: [1]\n", "modgate.yaml:1:1: `objects` is a list of texts"),
-            ("strict: maybe\n", "modgate.yaml:1:1: `strict` is true or false"),
-            ("\nmaxWarnings: -1\n", "modgate.yaml:2:1: `maxWarnings` is a number from 0"),
-            ("failOn: [a]\n", "modgate.yaml:1:1: `failOn` is a text"),
+            ("objects: [1]\n", "modgate.yaml:1:10: `objects` is a list of texts"),
+            ("strict: maybe\n", "modgate.yaml:1:9: `strict` is true or false"),
+            ("\nmaxWarnings: -1\n", "modgate.yaml:2:14: `maxWarnings` is a number from 0"),
+            ("failOn: [a]\n", "modgate.yaml:1:9: `failOn` is a text"),
             (
                 "policies: [src, tets]\n",
                 "modgate.yaml:1:17: `policies`: there is no file or folder `tets`; did you mean `tests`?",

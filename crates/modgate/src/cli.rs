@@ -198,6 +198,9 @@ Examples:
   # Explain one policy, for a deletion
   modgate explain -f policies/ --rule protect-data --operation DELETE volume.yaml
 
+  # Explain what the code of a warning means
+  modgate explain never-matches
+
 {}",
         exit::TABLE
     )

@@ -9,6 +9,7 @@ mod audit;
 mod check;
 mod cli;
 mod cluster;
+mod codes;
 mod compare;
 mod constraints;
 mod convert;
@@ -56,6 +57,9 @@ use crate::{
 /// Runs the command line of this process; the whole of the binary.
 pub fn main() -> ExitCode {
     if let Some(code) = gator::answer() {
+        return code;
+    }
+    if let Some(code) = codes::answer() {
         return code;
     }
     let args = cli::parsed();

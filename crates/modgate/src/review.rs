@@ -68,8 +68,12 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
         };
         counts.add(&decision);
         note_defaults(policies, subject, &decision, terminal);
-        // Text has no places of fields, and a second evaluation costs as much as the first.
-        let marks = args.output.iter().any(|it| !matches!(it.format, ReviewOutput::Text));
+        // These have no places of fields. A second evaluation, which records what policies read, costs much more than
+        // the first (docs/performance.md).
+        let marks = args.output.iter().any(|it| {
+            use ReviewOutput::{Diff, Patch, Text, Yaml};
+            !matches!(it.format, Diff | Patch | Text | Yaml)
+        });
         let faults = match marks {
             true => faults(policies, subject, &decision, &mut arena),
             false => Faults::default(),

@@ -59,7 +59,7 @@ pub(super) fn of_clap(
                 "" => format!("flag needs an argument: {flag}"),
                 value => {
                     let why = std::error::Error::source(error)
-                        .map(|source| format!(": {source}"))
+                        .map(|source| format!(": {}", in_words(&source.to_string())))
                         .unwrap_or_default();
                     format!("invalid argument {value:?} for {:?} flag{why}", both(command, flag))
                 }
@@ -72,6 +72,18 @@ pub(super) fn of_clap(
         }
     };
     Err(usage(root, program, &path, &text))
+}
+
+/// What the library of the language says of a text that is no number, in words for people.
+fn in_words(reason: &str) -> &str {
+    match reason {
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            "it is a whole number"
+        }
+        "number too large to fit in target type" => "the number is too large",
+        "invalid float literal" => "it is a number",
+        other => other,
+    }
 }
 
 /// Whether the words after `help` name a command.

@@ -78,3 +78,79 @@ pub(super) fn unclosed_quote(error: &yaml::Error, text: &str) -> Option<usize> {
     }
     None
 }
+
+/// The colon of a member that is written `key:value`, which makes it one text with the line behind it.
+pub(super) fn missing_space(error: &yaml::Error, text: &str) -> Option<usize> {
+    let is_it = ["mapping values are not allowed", "could not find expected ':'"];
+    if !is_it.iter().any(|message| error.message.contains(message)) {
+        return None;
+    }
+    let at = error.position?.offset.min(text.len());
+    let end = text.get(at..)?.find('\n').map_or(text.len(), |end| at + end);
+    let mut offset = end;
+    let mut found = None;
+    for line in text.get(..end)?.rsplit('\n').take(MAX_LINES) {
+        let start = offset - line.len();
+        match colon(line) {
+            Some(within) => found = Some(start + within),
+            // The line at the mark may be the one behind.
+            None if found.is_some() || offset != end => break,
+            None => {}
+        }
+        offset = start.saturating_sub(1);
+    }
+    found
+}
+
+/// How many lines one text may have been made of.
+const MAX_LINES: usize = 20;
+
+/// Where `key:value` has its colon.
+fn colon(line: &str) -> Option<usize> {
+    let body = line.trim_start_matches([' ', '-']);
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_-./".contains(letter);
+    let name = body.find(|letter| !is_part(letter))?;
+    let rest = body.get(name..)?.strip_prefix(':')?;
+    let is_value = rest.starts_with(|first: char| !first.is_whitespace() && first != '/');
+    (name > 0 && is_value).then(|| line.len() - body.len() + name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colons() {
+        for (line, expected) in [
+            ("enforcementAction:deny", Some(17)),
+            ("  - name:x", Some(8)),
+            ("    app.kubernetes.io/name:x", Some(26)),
+            ("a: b", None),
+            ("a:", None),
+            ("https://example.com", None),
+            ("- image: a:1", None),
+            ("\"a\":1", None),
+            ("", None),
+        ] {
+            assert_eq!(colon(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn spaces_behind_colons() {
+        for (text, expected) in [
+            ("spec:\n  action:deny\n  match:\n    a: b\n", Some("action")),
+            ("a: b\nc:d\n", Some("c")),
+            ("a: b\nc:d\ne:f\ng: h\n", Some("c")),
+            ("a: b: c\n", None),
+            ("a: 'b\n", None),
+        ] {
+            let error = yaml::value(text).expect_err(text);
+            let at = missing_space(&error, text).map(|at| {
+                let before = text.get(..at).unwrap_or_default();
+                before.rsplit(['\n', ' ']).next().unwrap_or_default()
+            });
+            assert_eq!(at, expected, "{text}");
+        }
+    }
+}

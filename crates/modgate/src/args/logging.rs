@@ -87,6 +87,8 @@ impl LogArgs {
             let problem = format!("--log-level: there is no level `{level}`");
             match near::did_you_mean(&lower, LEVELS) {
                 Some(help) => anyhow::bail!("{problem}; {help}"),
+                // The log begins with it.
+                None if self.log_level == directive && !directive.contains('=') => {}
                 None => notes.push(format!("{problem}; the levels are: {}", LEVELS.join(", "))),
             }
         }

@@ -5,6 +5,7 @@ use std::{ffi::OsStr, marker::PhantomData, path::PathBuf};
 use clap::{
     Arg, Command, ValueEnum,
     builder::{EnumValueParser, PossibleValue, TypedValueParser},
+    error::ErrorKind,
 };
 use modgate_report::Format;
 
@@ -39,8 +40,16 @@ impl<F: ValueEnum + Clone + Send + Sync + 'static> TypedValueParser for OutputPa
             Some((format, file)) => (OsStr::new(format), Some(PathBuf::from(file))),
             None => (value, None),
         };
-        let format = EnumValueParser::<F>::new().parse_ref(command, arg, format)?;
-        Ok(Output { format, file: file.filter(|file| !file.as_os_str().is_empty()) })
+        let format_of = EnumValueParser::<F>::new();
+        let (name, format) = (format, format_of.parse_ref(command, arg, format)?);
+        if file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
+            let name = name.to_string_lossy();
+            let message = format!(
+                "`{name}=` names no file: write `-o {name}=FILE`, or `-o {name}` for standard output\n"
+            );
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, message));
+        }
+        Ok(Output { format, file })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
@@ -80,7 +89,6 @@ mod tests {
                     output(AuditOutput::Text, None),
                 ],
             ),
-            ("-o text=", vec![output(AuditOutput::Text, None)]),
         ] {
             let words = std::iter::once("x").chain(line.split_whitespace());
             assert_eq!(Line::try_parse_from(words).expect(line).output, expected, "{line}");

@@ -66,9 +66,7 @@ fn advised(mut error: clap::Error, command: &Command) -> clap::Error {
         Some(ContextValue::String(text)) => text.clone(),
         _ => String::new(),
     };
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && error.get(ContextKind::SuggestedSubcommand).is_none()
-    {
+    if error.kind() == ErrorKind::InvalidSubcommand {
         let name = text(&error, ContextKind::InvalidSubcommand);
         // The usage names the command whose verb is unknown: `modgate policy [OPTIONS] <COMMAND>`.
         let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
@@ -83,6 +81,13 @@ fn advised(mut error: clap::Error, command: &Command) -> clap::Error {
             error.insert(ContextKind::SuggestedSubcommand, near);
         }
     }
+    if error.kind() == ErrorKind::UnknownArgument {
+        // What looks like a flag is one: no verb takes such a value.
+        error.remove(ContextKind::Suggested);
+    }
+    if error.kind() == ErrorKind::ValueValidation {
+        return in_words(error);
+    }
     if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none()
     {
         let name = text(&error, ContextKind::InvalidArg);
@@ -95,11 +100,31 @@ fn advised(mut error: clap::Error, command: &Command) -> clap::Error {
             .iter()
             .find(|(other, flag)| *other == name && flags.contains(&flag.trim_start_matches('-')));
         if let Some((_, flag)) = meant {
-            error.remove(ContextKind::Suggested);
             error.insert(ContextKind::SuggestedArg, ContextValue::String((*flag).to_owned()));
         }
     }
     error
+}
+
+/// What the library of the language says of texts that are no numbers, and what it means.
+const OF_NUMBERS: [(&str, &str); 6] = [
+    ("invalid digit found in string", "it is a whole number"),
+    ("cannot parse integer from empty string", "it is a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("number too small to fit in target type", "the number is too small"),
+    ("invalid float literal", "it is a number"),
+    ("cannot parse float from empty string", "it is a number"),
+];
+
+/// The error about a value, in words for people.
+fn in_words(error: clap::Error) -> clap::Error {
+    let text = error.render().to_string();
+    let Some((of_library, words)) = OF_NUMBERS.iter().find(|(it, _)| text.contains(it)) else {
+        return error;
+    };
+    let text = text.replace(of_library, words);
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    clap::Error::raw(ErrorKind::ValueValidation, text)
 }
 
 pub(super) fn rewritten(mut args: Vec<OsString>) -> Vec<OsString> {
@@ -226,6 +251,8 @@ mod tests {
             ("modgate audit --format json -f x", "'--output'"),
             ("modgate review --filenam x", "'--filename'"),
             ("modgate migrate --policies x", ""),
+            ("modgate reveiw", "'review'"),
+            ("modgate review -p x", ""),
         ] {
             let words = line.split(' ').map(OsString::from).collect();
             let said = parse(words).expect_err(line).to_string();

@@ -660,7 +660,7 @@ fn values_of_gatekeepers_chart() {
          podCountLimit: 10\nimage: {repository: openpolicyagent/gatekeeper, release: v3.22.0}\n\
          controllerManager:\n  exemptNamespaces: [kube-system]\n  resources: {limits: {memory: 1Gi}}\n\
          \x20 tolerations: [{operator: Exists}]\naudit: {resources: {limits: {memory: 4Gi}}}\n\
-         pdb: {controllerManager: {minAvailable: 2}}\nsomethingElse: 1\n",
+         pdb: {controllerManager: {minAvailable: 2}}\nsomethingElse: 1\nlogLevl: DEBUG\n",
     )
     .expect("written");
     let plain = write(folder.path(), "plain.yaml", &Installation::of(&[GATEKEEPER]).0);
@@ -673,6 +673,8 @@ fn values_of_gatekeepers_chart() {
     ]);
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
     assert!(stdout.contains("  somethingElse: modgate's chart has no such value\n"), "{stdout}");
+    let misspelt = "  logLevl: Gatekeeper's chart has no such value; did you mean `logLevel`?\n";
+    assert!(stdout.contains(misspelt), "{stdout}");
     let set = "profile=gatekeeper,crds.install=false";
     let rendered =
         build::helm().expect("Helm").render(&["--set", set, "--values", &at("new.yaml")]);
