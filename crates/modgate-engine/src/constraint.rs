@@ -26,8 +26,10 @@ pub mod vap;
 
 pub(crate) use self::cel::{
     Expression, Failure as ExpressionFailure, Input as CelInput,
-    advice::{named, of_policy as advice_about_policy}, environment as cel_environment, expression_trace,
-    lint::after as place_of_name, shown_value, usable as usable_message,
+    advice::{named, of_policy as advice_about_policy},
+    environment as cel_environment, expression_trace,
+    lint::after as place_of_name,
+    shown_value, usable as usable_message,
 };
 pub use self::{
     action::Enforcement,

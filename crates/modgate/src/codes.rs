@@ -14,7 +14,8 @@ use crate::exit::Exit;
 
 /// The answer to `modgate explain CODE`; `None` for every other command line.
 pub(crate) fn answer() -> Option<ExitCode> {
-    let line: Vec<String> = env::args_os().map(|arg| arg.into_string().unwrap_or_default()).collect();
+    let line: Vec<String> =
+        env::args_os().map(|arg| arg.into_string().unwrap_or_default()).collect();
     let [_, verb, name] = line.as_slice() else { return None };
     if verb != "explain" || Path::new(name).exists() {
         return None;

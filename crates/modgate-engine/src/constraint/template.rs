@@ -512,7 +512,11 @@ fn rego_problems(resource: &Value, errors: &[modgate_rego::Error]) -> Vec<Templa
 }
 
 /// Whether a variable is unsafe only because another one is that it is made of.
-fn follows(text: Option<&str>, error: &modgate_rego::Error, errors: &[modgate_rego::Error]) -> bool {
+fn follows(
+    text: Option<&str>,
+    error: &modgate_rego::Error,
+    errors: &[modgate_rego::Error],
+) -> bool {
     let unsafe_in = |error: &modgate_rego::Error| {
         let is_unsafe = error.code == modgate_rego::Code::UnsafeVar;
         is_unsafe.then(|| error.message.split(' ').nth(1).unwrap_or_default().to_owned())

@@ -29,7 +29,9 @@ pub(crate) fn advise(
         problem.help = Some(match SPEC.contains(&field.as_str()) {
             true => format!("it belongs to `spec`: indent it below `spec:`, as `spec.{field}`"),
             false => match of_parameters(&field, template) {
-                Some(name) => format!("it is a parameter: write it below `parameters`, as `spec.parameters.{name}`"),
+                Some(name) => format!(
+                    "it is a parameter: write it below `parameters`, as `spec.parameters.{name}`"
+                ),
                 None => known_fields(&field, template),
             },
         });

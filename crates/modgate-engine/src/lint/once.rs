@@ -59,9 +59,10 @@ pub(crate) fn refused_once(found: &mut Vec<Problem>) {
         let is_within = |error: &Problem| {
             error.field == warning.field
                 || (warning.code == Some(Code::NeverMatches)
-                    && error.field.strip_prefix(warning.field.as_str()).is_some_and(|below| {
-                        below.starts_with(['.', '['])
-                    }))
+                    && error
+                        .field
+                        .strip_prefix(warning.field.as_str())
+                        .is_some_and(|below| below.starts_with(['.', '['])))
         };
         let is_about = |error: &Problem| {
             error.severity == Severity::Error

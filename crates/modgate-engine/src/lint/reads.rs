@@ -43,10 +43,9 @@ impl<'s> Path<'s> {
     pub(super) fn with(mut self, steps: &[Step<'s>]) -> Self {
         self.steps.extend(steps);
         let (root, skipped) = match (self.root, self.steps.as_slice()) {
-            (
-                Root::Input,
-                [Step::Member("review"), Step::Member("object" | "oldObject"), ..],
-            ) => (Root::Object, 2),
+            (Root::Input, [Step::Member("review"), Step::Member("object" | "oldObject"), ..]) => {
+                (Root::Object, 2)
+            }
             (Root::Review, [Step::Member("object" | "oldObject"), ..]) => (Root::Object, 1),
             (Root::Input, [Step::Member("review"), Step::Member(_), ..]) => (Root::Review, 1),
             (Root::Input, [Step::Member("parameters"), ..]) => (Root::Parameters, 1),
@@ -118,9 +117,7 @@ impl<'a> Known<'a, '_> {
     pub(super) fn values(&self, path: &Path<'_>) -> Option<Vec<&'a str>> {
         match self.schema(path.root) {
             Some(schema) => schema::values(schema, &path.steps),
-            None if path.root == Root::Object => {
-                Some(self.objects.values(&path.steps)?.to_vec())
-            }
+            None if path.root == Root::Object => Some(self.objects.values(&path.steps)?.to_vec()),
             None => None,
         }
     }

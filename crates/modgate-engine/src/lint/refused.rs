@@ -20,8 +20,7 @@ pub(crate) fn near_values(found: &mut [Problem]) {
         if let Some((before, listed)) = problem.message.split_once(": supported values: ") {
             let listed: Vec<&str> =
                 listed.split(", ").map(|text| text.trim_matches(['"', '\''])).collect();
-            let value =
-                before.rsplit_once("alue: \"").or_else(|| before.rsplit_once("alue \""));
+            let value = before.rsplit_once("alue: \"").or_else(|| before.rsplit_once("alue \""));
             let value = value.map(|(_, value)| value.trim_end_matches('"'));
             problem.help = value.and_then(|value| {
                 let of_others = |(other, meant): &&(&str, &str)| {
@@ -68,9 +67,10 @@ pub(super) fn in_constraint(problem: &mut Problem, source: &PolicySource) -> boo
         _ => below.to_owned(),
     };
     problem.help = match rest {
-        _ if rest.contains("must be specified when `operator`") => {
-            Some("add `values: [\"a\"]`, or ask whether the label is there: `operator: Exists`".to_owned())
-        }
+        _ if rest.contains("must be specified when `operator`") => Some(
+            "add `values: [\"a\"]`, or ask whether the label is there: `operator: Exists`"
+                .to_owned(),
+        ),
         _ if rest.contains("may not be specified when `operator`") => {
             Some("leave `values` out, or compare with them: `operator: In`".to_owned())
         }

@@ -179,15 +179,15 @@ impl<'m> Paths<'m> {
         rule.visit_terms(&mut |term| {
             let TermKind::Ref(parts) = &term.kind else { return };
             for (at, part) in parts.iter().enumerate().skip(1) {
-                let Some(name) = name_of(Some(part)).filter(|name| *name != "_" && !known.contains_key(name))
+                let Some(name) =
+                    name_of(Some(part)).filter(|name| *name != "_" && !known.contains_key(name))
                 else {
                     continue;
                 };
                 let before = parts.get(..at).unwrap_or_default();
                 let places = self.of_reference(before, known).unwrap_or_default();
-                let mut expected = places
-                    .iter()
-                    .map(|path| self.known.never_is(path, &Value::from(Vec::new())));
+                let mut expected =
+                    places.iter().map(|path| self.known.never_is(path, &Value::from(Vec::new())));
                 if !places.is_empty() && expected.all(|it| it.as_deref() == Some("an object")) {
                     keys.push(name);
                 }
@@ -287,9 +287,7 @@ impl<'m> Paths<'m> {
     ) {
         let faults: Option<Vec<(usize, Fault<'_>)>> = places
             .iter()
-            .map(|path| {
-                self.known.fault(path).map(|fault| (path.steps.len() - fault.at, fault))
-            })
+            .map(|path| self.known.fault(path).map(|fault| (path.steps.len() - fault.at, fault)))
             .collect();
         let Some(faults) = faults else { return };
         let Some((from_end, fault)) = faults.first() else { return };

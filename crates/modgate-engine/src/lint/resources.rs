@@ -106,7 +106,8 @@ fn check_scope(lints: &mut Lints<'_>, rule: &Value, field: &str, matches: bool) 
             let own = kinds::of_group(group).unwrap_or_default().iter().copied();
             let defined = lints.definitions.of_group(group).map(|(kind, _)| kind);
             let kinds = own.chain(defined).filter(|kind| lints.plural(group, kind) == name);
-            scopes.extend(kinds.filter_map(|kind| is_cluster_scoped(lints.definitions, group, kind)));
+            scopes
+                .extend(kinds.filter_map(|kind| is_cluster_scoped(lints.definitions, group, kind)));
         }
         scopes.len() > before
     });

@@ -3,7 +3,14 @@
 use modgate_rego::{RegoVersion, parse_module};
 use modgate_value::{Value, diag::Span, near};
 
-use super::{Lints, expressions::{self, Owner}, fields::help, inventory, places::Objects, rego, schema};
+use super::{
+    Lints,
+    expressions::{self, Owner},
+    fields::help,
+    inventory,
+    places::Objects,
+    rego, schema,
+};
 use crate::Code;
 
 /// The members of a source, by engine, and of the items of its lists.

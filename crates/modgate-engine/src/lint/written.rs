@@ -1,6 +1,9 @@
 //! Advice about values that have another type or another form than their field: how to write what is meant.
 
-use modgate_api::{constraints, externaldata, kinds, schema::names::{label_value, subdomain}};
+use modgate_api::{
+    constraints, externaldata, kinds,
+    schema::names::{label_value, subdomain},
+};
 use modgate_value::Value;
 
 use crate::{PolicySource, Problem, Severity, policy::pointer};
@@ -30,13 +33,18 @@ fn advice(problem: &Problem, object: &Value) -> Option<String> {
             if wants("an object", "object") && field.starts_with("spec.match.kinds[") =>
         {
             let group = kinds::groups_of(kind).next().unwrap_or_default();
-            let advice = format!("a kind stands with its API group: `{{apiGroups: [\"{group}\"], kinds: [{kind}]}}`");
+            let advice = format!(
+                "a kind stands with its API group: `{{apiGroups: [\"{group}\"], kinds: [{kind}]}}`"
+            );
             Some(advice)
         }
         Value::String(_) | Value::Number(_) | Value::Bool(_)
             if wants("an object", "object") && name == "assign" =>
         {
-            Some(format!("write `assign: {{value: {}}}`", value.as_str().map_or_else(|| value.to_json(), str::to_owned)))
+            Some(format!(
+                "write `assign: {{value: {}}}`",
+                value.as_str().map_or_else(|| value.to_json(), str::to_owned)
+            ))
         }
         Value::String(text) if problem.policy.group == externaldata::GROUP => {
             of_provider(name, text)
@@ -54,11 +62,15 @@ fn advice(problem: &Problem, object: &Value) -> Option<String> {
             _ => None,
         },
         Value::String(text)
-            if is_constraint && message.contains("should match") && field.contains("amespaces[") =>
+            if is_constraint
+                && message.contains("should match")
+                && field.contains("amespaces[") =>
         {
             Some(of_namespace(text))
         }
-        Value::String(text) if field == "metadata.name" && message.contains("RFC 1123 subdomain") => {
+        Value::String(text)
+            if field == "metadata.name" && message.contains("RFC 1123 subdomain") =>
+        {
             Some(as_name(text))
         }
         Value::String(text)

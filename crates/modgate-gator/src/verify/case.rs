@@ -93,7 +93,8 @@ pub(super) fn run(
         // Without a number, `message` is what is not met.
         let checked = check(assertion, &messages);
         let of_message = |error: &String| error.starts_with("message contains invalid");
-        let is_of_message = assertion.violations.is_none() || checked.as_ref().is_err_and(of_message);
+        let is_of_message =
+            assertion.violations.is_none() || checked.as_ref().is_err_and(of_message);
         let member = if is_of_message { "message" } else { "violations" };
         checked.at(&format!("/assertions/{index}/{member}"))?;
     }

@@ -254,7 +254,9 @@ pub(in crate::constraint) fn wrong_rule(
     // A rule that has a value, where a set is meant.
     let valued = module.rules.iter().find(|rule| {
         let is_violation = super::name_of(rule.head.name.first()) == Some(super::VIOLATION);
-        is_violation && rule.head.name.len() == 1 && matches!(rule.head.kind, HeadKind::Value { .. })
+        is_violation
+            && rule.head.name.len() == 1
+            && matches!(rule.head.kind, HeadKind::Value { .. })
     });
     if let Some(rule) = valued.filter(|rule| !rule.default) {
         let start = rule.head.span.start as usize;
@@ -274,7 +276,8 @@ pub(in crate::constraint) fn details(error: &Error) -> Option<String> {
             .any(|side| line.strip_prefix(side).is_some_and(|it| it.trim_start().starts_with(": ")))
     };
     let lines = error.details.iter().map(|line| line.trim());
-    let types: Vec<String> = lines.filter(is_type).map(|it| it.replace("  :", ":").replace(" :", ":")).collect();
+    let types: Vec<String> =
+        lines.filter(is_type).map(|it| it.replace("  :", ":").replace(" :", ":")).collect();
     (!types.is_empty()).then(|| types.join(", "))
 }
 

@@ -46,7 +46,9 @@ pub(super) fn word(text: &str, at: usize) -> Option<&'static str> {
     let last = line.rsplit(|letter| !is_part(letter)).next();
     let of_message = rest.starts_with("sprintf(") || rest.starts_with('"');
     if last == Some("return") && of_message {
-        return Some("the head of the rule has the message: write `msg := …` instead of `return …`");
+        return Some(
+            "the head of the rule has the message: write `msg := …` instead of `return …`",
+        );
     }
     let known = |word: Option<&str>| WORDS.iter().find(|(known, _)| Some(*known) == word);
     known(here).or_else(|| known(last)).map(|(_, advice)| *advice)

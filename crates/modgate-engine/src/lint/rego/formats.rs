@@ -73,8 +73,12 @@ impl<'m> Paths<'m> {
         // Whatever is no number comes to the format as a text.
         let is_number = match &value.kind {
             TermKind::Number(_) => Some(true),
-            TermKind::String(_) | TermKind::Bool(_) | TermKind::Null | TermKind::Array(_)
-            | TermKind::Object(_) | TermKind::Set(_) => Some(false),
+            TermKind::String(_)
+            | TermKind::Bool(_)
+            | TermKind::Null
+            | TermKind::Array(_)
+            | TermKind::Object(_)
+            | TermKind::Set(_) => Some(false),
             TermKind::Call(operator, _) => match dotted(operator).as_deref() {
                 Some("count" | "plus" | "minus" | "mul" | "div" | "rem" | "to_number" | "sum") => {
                     Some(true)
