@@ -131,6 +131,7 @@ validating webhook, which kubectl prints, and in the [status](status.md) of the 
 `modgate_policy_warnings_total` counts them by code.
 
 `--strict` makes warnings errors: `review`, `explain`, `plan` and `audit` then exit with code 2.
+`modgate explain CODE` prints what a code means.
 
 An annotation of the policy allows a warning. It needs a reason; several entries stand on lines of their
 own, or behind semicolons. `duplicate-key` concerns the text of a file, and `unknown-kind` and

@@ -716,7 +716,7 @@ Pod other/p: allowed (pod.yaml:1:1)
 
   Patch shop/pull-versions-once not considered: the rule is for namespace `shop`, the request for namespace `other` (tier 0, quickstart/modrules.yaml:27:1)
 --- stderr
-note: 0 of 3 policies are about the object (Pod)
+note: 0 of 3 policies are about the object (Pod): a ModRule is about the objects of its own namespace, here `shop`
 
 "#]]
     );

@@ -308,6 +308,8 @@ error: RequiredLabels owner: spec.parameters.labels: schema validation failed: [
    |
 31 |   parameters: {labels: owner}
    |                        ^^^^^
+   |
+   = help: write `[owner]`
 
 "#]]
     );
