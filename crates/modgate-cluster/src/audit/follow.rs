@@ -52,6 +52,11 @@ const LISTINGS: usize = 2;
 /// and time to be refused. Where nothing changes it says nothing else.
 const QUIET: Duration = Duration::from_secs(120);
 
+/// A list whose objects take longer to evaluate than the API server keeps its pages (five minutes by default) is begun
+/// again so often before that counts as a failure. What was evaluated is not evaluated again, so each attempt gets
+/// further.
+const EXPIRIES: u32 = 50;
+
 /// Watches of the kinds that are audited.
 pub(super) struct Follower {
     client: Client,
@@ -244,6 +249,7 @@ impl Watch {
         let mut stream = with_backoff(watcher(self.api.clone(), config));
         let mut turn = None;
         let (mut is_listed, mut has_failed) = (false, false);
+        let mut expiries = 0;
         loop {
             let next = match is_listed && has_failed {
                 true => timeout(self.quiet, stream.next()).await,
@@ -274,10 +280,16 @@ impl Watch {
                 }
                 Ok(watcher::Event::InitDone) => {
                     (is_listed, has_failed) = (true, false);
+                    expiries = 0;
                     drop(turn.take());
                     What::Ends
                 }
                 Ok(watcher::Event::Delete(stored)) => What::Gone(stored.key()),
+                Err(error) if has_expired(&error) && expiries < EXPIRIES => {
+                    expiries += 1;
+                    drop(turn.take());
+                    continue;
+                }
                 Err(error) => {
                     has_failed = true;
                     drop(turn.take());
@@ -295,6 +307,12 @@ impl Watch {
         let event = Event { kind: self.kind.clone(), watch: self.watch, what };
         self.events.send(event).await.is_ok()
     }
+}
+
+/// Whether the API server no longer has the next page of a list.
+fn has_expired(error: &watcher::Error) -> bool {
+    const GONE: u16 = 410;
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == GONE)
 }
 
 #[cfg(test)]
@@ -378,6 +396,46 @@ mod tests {
         assert!(!follower.is_listing());
         works.store(true, Ordering::Relaxed);
         until(&mut follower, "it works", |follower| follower.failed().next().is_none()).await;
+    }
+
+    /// Whose pages the API server keeps for too short a time is listed again, and fails only if that goes on.
+    #[tokio::test]
+    async fn a_list_that_expires_is_begun_again() {
+        const PAGE: &str = r#"{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1", "continue": "b"},
+            "items": [{"metadata": {"name": "a", "resourceVersion": "1"}}]}"#;
+        const GONE: &str = r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "message": "too old",
+            "status": "Failure", "reason": "Expired", "code": 410}"#;
+        let lists = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&lists);
+        let client = client(move |is_watch| {
+            let count = Arc::clone(&count);
+            async move {
+                if is_watch {
+                    return pending().await;
+                }
+                match count.fetch_add(1, Ordering::SeqCst) {
+                    0 | 2 => PAGE.to_owned(),
+                    1 | 3 => GONE.to_owned(),
+                    _ => LIST.to_owned(),
+                }
+            }
+        });
+        let mut follower = Follower::new(client, 1);
+        follower.follow(vec![listable("ConfigMap")]);
+        let mut begun = 0;
+        let listing = async {
+            loop {
+                match follower.next().await {
+                    Seen::Begins(_) => begun += 1,
+                    Seen::Ends(_) => break,
+                    _ => {}
+                }
+                assert!(follower.failed().next().is_none(), "an audit waits for it");
+                assert!(follower.is_listing());
+            }
+        };
+        assert!(timeout(Duration::from_secs(60), listing).await.is_ok());
+        assert_eq!((begun, lists.load(Ordering::SeqCst)), (3, 5));
     }
 
     #[tokio::test]
