@@ -801,7 +801,7 @@ exit 0
   }
 ]
 --- stderr
-note: 0 of 3 policies are about the object (Pod)
+note: 0 of 3 policies are about the object (Pod): a ModRule is about the objects of its own namespace, here `shop`
 
 "#]]
     );
