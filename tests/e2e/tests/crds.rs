@@ -268,6 +268,9 @@ fn every_variation_is_accepted() {
     succeeds(cluster, "apply -f -", &operators());
     wait_for_kinds(cluster);
     succeeds(cluster, "create namespace monitoring", "");
+    // The Pod of `helm test` is created as it is, with the class of `everything-values.yaml`.
+    let class = "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: gvisor}, handler: runsc}";
+    succeeds(cluster, "create -f -", class);
     let condition =
         r#"validation.matchConditions=[{"name":"a","expression":"request.name != 'b'"}]"#;
     let variations: &[&[&str]] = &[
