@@ -67,6 +67,8 @@ enum Task {
     Throughput(Rest),
     /// Fill a cluster with objects and policies; print start, memory, times and costs.
     Scale(Rest),
+    /// Let the originals' programs and modgate do the same work in turn; compare answers and print figures.
+    Versus(Rest),
 }
 
 /// The arguments of a task of `xtask-suites`, its options included.
@@ -95,7 +97,8 @@ fn main() -> ExitCode {
         | Task::Soak(_)
         | Task::Load(_)
         | Task::Throughput(_)
-        | Task::Scale(_) => suites(),
+        | Task::Scale(_)
+        | Task::Versus(_) => suites(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -471,6 +471,12 @@ pub fn numbered(request: &Value, number: usize) -> Value {
     review_of(ReviewVersion::V1, request)
 }
 
+/// Whether an API server could send a review; modgate asks a shadow about no other.
+pub fn is_plausible(review: &Value) -> bool {
+    let request = review.get("request").cloned().unwrap_or_default();
+    Review::from_request(&request).is_ok_and(|it| it.request().implausible().is_none())
+}
+
 /// How the responses of an original and of modgate to one review compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {

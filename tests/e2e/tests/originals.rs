@@ -17,8 +17,8 @@ use std::{
 };
 
 use modgate_e2e::originals::{
-    Compared, Library, Served, ask, compare, documents, kubectl, namespaces, numbered, prepare,
-    program,
+    Compared, Library, Served, ask, compare, documents, is_plausible, kubectl, namespaces,
+    numbered, prepare, program,
 };
 use modgate_engine::Review;
 use modgate_prove::{generate::Generator, value};
@@ -82,12 +82,6 @@ fn reviews(samples: Vec<Value>, policies: &[&Value]) -> Vec<Value> {
         }
     }
     all
-}
-
-/// Whether an API server could send a review; modgate asks a shadow about no other.
-fn is_plausible(review: &Value) -> bool {
-    let request = review.get("request").cloned().unwrap_or_default();
-    Review::from_request(&request).is_ok_and(|it| it.request().implausible().is_none())
 }
 
 /// Random numbers, the same in each run.

@@ -91,7 +91,6 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let target = Target::resolve(&args.address, &args.route)?;
     let request =
         Request::prepare(&target, &fs::read(body).with_context(|| body.display().to_string())?)?;
-    let reference = Reference::default();
     let expected = Expected { allowed: args.expect_allowed, patch: args.expect_patch };
 
     let page = args.page.as_deref().map(viewers::resolve).transpose()?;
@@ -105,19 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
                 scope.spawn(move || viewers::watch(page, index, args.viewers, end))
             })
             .collect();
-        let workers: Vec<_> = (0..args.connections)
-            .map(|index| {
-                let (target, request, reference, expected) =
-                    (&target, request.clone(), &reference, &expected);
-                scope.spawn(move || {
-                    Worker { target, request, reference, expected, index }.run(warm_up, end)
-                })
-            })
-            .collect();
-        let outcomes = workers
-            .into_iter()
-            .map(|worker| worker.join().map_err(|_| anyhow::anyhow!("a worker panicked")))
-            .collect::<Result<Vec<_>>>()?;
+        let outcomes = drive(&target, &request, &expected, args.connections, (warm_up, end))?;
         let seen = watching.into_iter().filter_map(|viewer| viewer.join().ok());
         Ok::<_, anyhow::Error>((outcomes, seen.fold(viewers::Seen::default(), viewers::Seen::and)))
     })?;
@@ -133,6 +120,28 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         return Ok(false);
     }
     Ok(true)
+}
+
+/// Sends a request over so many connections until the second moment; latencies count from the first one on. Every answer
+/// must be the first one.
+pub(crate) fn drive(
+    target: &Target,
+    request: &Request,
+    expected: &Expected,
+    connections: usize,
+    (warm_up, end): (Instant, Instant),
+) -> Result<Vec<Outcome>> {
+    let reference = Reference::default();
+    thread::scope(|scope| {
+        let start = |index: usize| {
+            let (request, reference) = (request.clone(), &reference);
+            let worker = Worker { target, request, reference, expected, index };
+            scope.spawn(move || worker.run(warm_up, end))
+        };
+        let workers: Vec<_> = (0..connections).map(start).collect();
+        let joined = workers.into_iter().map(|worker| worker.join());
+        joined.map(|it| it.map_err(|_| anyhow::anyhow!("a worker panicked"))).collect()
+    })
 }
 
 /// Where to send requests.
@@ -317,11 +326,11 @@ impl Answer {
 
 /// What one connection saw.
 #[derive(Default)]
-struct Outcome {
+pub(crate) struct Outcome {
     /// Nanoseconds of each answered review that was sent after warming up.
-    latencies: Vec<u64>,
+    pub(crate) latencies: Vec<u64>,
     errors: u64,
-    first_error: Option<String>,
+    pub(crate) first_error: Option<String>,
 }
 
 struct Worker<'a> {
@@ -415,16 +424,8 @@ impl Report {
         count(self.reviews) / Duration::from_secs(self.seconds).as_secs_f64()
     }
 
-    /// The latency below which `share` of all reviews stayed, in milliseconds.
     fn percentile(&self, share: f64) -> f64 {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share of a length is a small non-negative number"
-        )]
-        let rank = (count(self.reviews) * share).ceil() as usize;
-        let nanos = self.latencies.get(rank.saturating_sub(1)).copied().unwrap_or_default();
-        Duration::from_nanos(nanos).as_secs_f64() * 1000.0
+        percentile(&self.latencies, share)
     }
 
     fn check(&self, args: &Args) -> Result<()> {
@@ -480,8 +481,20 @@ impl fmt::Display for Report {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts for people, far below 2^52")]
-fn count(number: usize) -> f64 {
+pub(crate) fn count(number: usize) -> f64 {
     number as f64
+}
+
+/// The latency below which `share` of them stayed, in milliseconds; they are in nanoseconds, sorted.
+pub(crate) fn percentile(latencies: &[u64], share: f64) -> f64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a length is a small non-negative number"
+    )]
+    let rank = (count(latencies.len()) * share).ceil() as usize;
+    let nanos = latencies.get(rank.saturating_sub(1)).copied().unwrap_or_default();
+    Duration::from_nanos(nanos).as_secs_f64() * 1000.0
 }
 
 /// What Linux says of a process.

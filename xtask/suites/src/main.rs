@@ -11,6 +11,7 @@ mod scale;
 mod soak;
 mod test;
 mod throughput;
+mod versus;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,8 @@ enum Task {
     Throughput(throughput::Args),
     /// Fill a cluster with objects and policies; print start, memory, times and costs.
     Scale(scale::Args),
+    /// Let the originals' programs and modgate do the same work in turn; compare answers and print figures.
+    Versus(versus::Args),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Task::Load(args) => load::run(&args),
         Task::Throughput(args) => throughput::run(&args),
         Task::Scale(args) => scale::run(&args),
+        Task::Versus(args) => versus::run(&args),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

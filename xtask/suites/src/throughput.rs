@@ -31,7 +31,7 @@ use self::{
     pods::{Load, Measured},
     policies::Policies,
 };
-use crate::load::{ProcessFigures, cpu_model};
+use crate::load::{ProcessFigures, count, cpu_model};
 
 /// Options of `cargo xtask throughput`.
 #[derive(Debug, clap::Args)]
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
 /// Who decides about the Pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Decider {
+pub(crate) enum Decider {
     Nothing,
     ApiServer,
     Webhook,
@@ -104,11 +104,12 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         "modgate",
         "counted",
     )?;
+    let load = Creation { connections: args.connections, seconds: args.seconds, pods: &[] };
     let mut good = true;
     for count in &args.policies {
-        let policies = Policies::of_library(*count)?;
+        let policies = Policies::of_library(*count, "dryrun")?;
         for decider in [Decider::Nothing, Decider::ApiServer, Decider::Webhook] {
-            let row = measure(args, &binary, &policies, decider)
+            let row = measure(&load, &binary, &policies, decider)
                 .with_context(|| format!("{count} policies, {decider}"))?;
             good &= row.is_good(&policies);
             writeln!(out, "{row}")?;
@@ -118,8 +119,15 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(good)
 }
 
+/// How Pods are created; and Pods that the API server is asked about afterwards, as a dry run.
+pub(crate) struct Creation<'p> {
+    pub(crate) connections: usize,
+    pub(crate) seconds: u64,
+    pub(crate) pods: &'p [Value],
+}
+
 /// A line of the table.
-struct Row {
+pub(crate) struct Row {
     decider: Decider,
     policies: usize,
     bindings: usize,
@@ -135,6 +143,10 @@ struct Row {
     /// Resident memory at the end, in KiB.
     api_server_kib: usize,
     modgate_kib: Option<usize>,
+    /// What the API server says to each of the Pods.
+    pub(crate) said: Vec<String>,
+    /// The version of the API server.
+    pub(crate) kubernetes: String,
 }
 
 impl Row {
@@ -148,14 +160,20 @@ impl Row {
         self.measured.errors == 0 && self.per_pod(self.counted) >= least * 0.99
     }
 
+    /// Pods per second.
+    pub(crate) fn rate(&self) -> f64 {
+        count(self.measured.latencies.len()) / Duration::from_secs(self.seconds).as_secs_f64()
+    }
+
+    /// Processor time of the API server and of modgate for each Pod, in milliseconds.
+    pub(crate) fn processor_ms(&self) -> f64 {
+        let both = self.api_server + self.modgate.unwrap_or_default();
+        self.per_pod(both.as_secs_f64() * 1000.0)
+    }
+
     fn per_pod(&self, amount: f64) -> f64 {
         amount / count(self.measured.latencies.len()).max(1.0)
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts are small")]
-fn count(number: usize) -> f64 {
-    number as f64
 }
 
 impl fmt::Display for Row {
@@ -171,7 +189,7 @@ impl fmt::Display for Row {
             f,
             "{policies:>8} {bindings:>8} {:<18} {:>7.0} {:>12.2} {:>13.2} {:>9.2} {:>9} {:>10.2} {:>8.0} {:>9} {:>13.1}",
             self.decider.to_string(),
-            count(self.measured.latencies.len()) / Duration::from_secs(self.seconds).as_secs_f64(),
+            self.rate(),
             self.measured.percentile(50),
             self.measured.percentile(99),
             each(self.api_server),
@@ -188,7 +206,20 @@ impl fmt::Display for Row {
     }
 }
 
-fn measure(args: &Args, binary: &Path, policies: &Policies, decider: Decider) -> Result<Row> {
+/// All policies of the library that are in CEL, with bindings that warn.
+pub(crate) fn warned(binary: &Path, creation: &Creation<'_>, decider: Decider) -> Result<Row> {
+    let policies = Policies::of_library(16, "warn")?;
+    let row = measure(creation, binary, &policies, decider)?;
+    ensure!(row.is_good(&policies), "policies were not evaluated, or requests failed: {row}");
+    Ok(row)
+}
+
+fn measure(
+    creation: &Creation<'_>,
+    binary: &Path,
+    policies: &Policies,
+    decider: Decider,
+) -> Result<Row> {
     let cluster = Cluster::start(&Options::default())?.context("there is no Go toolchain")?;
     let api_server = cluster.process().context("the control plane has no process")?;
     if decider != Decider::Nothing {
@@ -198,9 +229,9 @@ fn measure(args: &Args, binary: &Path, policies: &Policies, decider: Decider) ->
         Decider::Webhook => Some(Webhook::start(binary, &cluster)?),
         _ => None,
     };
-    let load = Load::prepare(&cluster, args.connections)?;
+    let load = Load::prepare(&cluster, creation.connections)?;
     load.run(Duration::from_secs(3), 0)?;
-    let count = |webhook: &Option<Webhook>| match (decider, webhook) {
+    let counts = |webhook: &Option<Webhook>| match (decider, webhook) {
         (Decider::Webhook, Some(webhook)) => webhook.evaluations(),
         (Decider::ApiServer, _) => in_api_server(&cluster),
         _ => Ok(0.0),
@@ -210,16 +241,16 @@ fn measure(args: &Args, binary: &Path, policies: &Policies, decider: Decider) ->
     let figures = || -> Result<_> {
         Ok((read(api_server)?, modgate.map(read).transpose()?, read(std::process::id())?))
     };
-    let (counted, before) = (count(&webhook)?, figures()?);
-    let measured = load.run(Duration::from_secs(args.seconds), 1)?;
-    let (after, counted_after) = (figures()?, count(&webhook)?);
+    let (counted, before) = (counts(&webhook)?, figures()?);
+    let measured = load.run(Duration::from_secs(creation.seconds), 1)?;
+    let (after, counted_after) = (figures()?, counts(&webhook)?);
     let busy =
         |after: &ProcessFigures, before: &ProcessFigures| after.cpu.saturating_sub(before.cpu);
     Ok(Row {
         decider,
         policies: policies.policies.len(),
         bindings: policies.bindings.len(),
-        seconds: args.seconds,
+        seconds: creation.seconds,
         measured,
         counted: counted_after - counted,
         api_server: busy(&after.0, &before.0),
@@ -227,6 +258,8 @@ fn measure(args: &Args, binary: &Path, policies: &Policies, decider: Decider) ->
         generator: busy(&after.2, &before.2),
         api_server_kib: after.0.resident_kib,
         modgate_kib: after.1.map(|figures| figures.resident_kib),
+        said: load.try_out(creation.pods)?,
+        kubernetes: cluster.kubernetes().to_owned(),
     })
 }
 

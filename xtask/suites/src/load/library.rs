@@ -26,9 +26,9 @@ pub(super) fn write(dir: &Path) -> Result<()> {
             fs::write(policies.join(format!("{kind}-{number:02}.json")), object.to_json())?;
         }
     }
-    for (name, object) in [("pod", pod()), ("deployment", deployment())] {
+    for (name, review) in ["pod", "deployment"].into_iter().zip(reviews()) {
         let path = dir.join(format!("{name}.json"));
-        fs::write(&path, review(name, object).to_json())?;
+        fs::write(&path, review.to_json())?;
         writeln!(io::stdout(), "{}", path.display())?;
     }
     writeln!(
@@ -151,6 +151,11 @@ fn pod_spec() -> Value {
     ])
 }
 
+/// The reviews of the Pod and of the Deployment.
+pub(crate) fn reviews() -> [Value; 2] {
+    [review("pod", pod()), review("deployment", deployment())]
+}
+
 fn pod() -> Value {
     object([
         ("apiVersion", "v1".into()),
@@ -162,12 +167,21 @@ fn pod() -> Value {
 
 /// The same Pod under another name, in namespace `default`.
 pub(crate) fn pod_named(name: &str) -> Value {
-    let mut pod = pod().as_object().cloned().unwrap_or_default();
+    named(pod(), name)
+}
+
+/// The same Deployment under another name, in namespace `default`.
+pub(crate) fn deployment_named(name: &str) -> Value {
+    named(deployment(), name)
+}
+
+fn named(object: Value, name: &str) -> Value {
+    let mut object = object.as_object().cloned().unwrap_or_default();
     let mut metadata = metadata().as_object().cloned().unwrap_or_default();
     metadata.insert("name", name.into());
     metadata.insert("namespace", "default".into());
-    pod.insert("metadata", metadata.into());
-    pod.into()
+    object.insert("metadata", metadata.into());
+    object.into()
 }
 
 fn deployment() -> Value {

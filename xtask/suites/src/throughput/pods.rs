@@ -12,6 +12,7 @@ use modgate_testkit::{
     client::{self, TlsConnection},
     cluster::Cluster,
 };
+use modgate_value::Value;
 use rustls::{
     ClientConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -85,6 +86,21 @@ impl Load {
         Ok(all)
     }
 
+    /// What the API server says to the creation of each of these Pods in `default`, as a dry run: its status, and its
+    /// warnings or why it refuses, in one order.
+    pub(super) fn try_out(&self, pods: &[Value]) -> Result<Vec<String>> {
+        let mut connection = Connection::open(self.address, &self.tls)?;
+        let path = "/api/v1/namespaces/default/pods?dryRun=All";
+        let said = pods.iter().map(|pod| {
+            let (status, answer) = connection.post(path, &pod.to_json())?;
+            let answer = String::from_utf8_lossy(answer).into_owned();
+            connection.warnings.sort();
+            let lines = if status == 201 { connection.warnings.join("\n") } else { answer };
+            Ok(format!("{status}\n{lines}"))
+        });
+        said.collect()
+    }
+
     fn create(&self, round: usize, index: usize, end: Instant) -> Result<Measured> {
         let mut connection = Connection::open(self.address, &self.tls)?;
         let mut measured = Measured::default();
@@ -110,12 +126,14 @@ impl Load {
 struct Connection {
     stream: BufReader<TlsConnection>,
     answer: Vec<u8>,
+    /// The warnings of the last answer.
+    warnings: Vec<String>,
 }
 
 impl Connection {
     fn open(address: SocketAddr, tls: &ClientConfig) -> Result<Self> {
         let stream = client::connect(address, tls.clone())?;
-        Ok(Self { stream: BufReader::new(stream), answer: Vec::new() })
+        Ok(Self { stream: BufReader::new(stream), answer: Vec::new(), warnings: Vec::new() })
     }
 
     /// Sends a request; its status and its body.
@@ -132,6 +150,7 @@ impl Connection {
         let status =
             line.split(' ').nth(1).and_then(|code| code.parse().ok()).context(line.clone())?;
         let mut length = None;
+        self.warnings.clear();
         loop {
             let line = self.line()?;
             if line.is_empty() {
@@ -140,6 +159,8 @@ impl Connection {
             let (name, value) = line.split_once(':').context("not a header")?;
             if name.eq_ignore_ascii_case("content-length") {
                 length = Some(value.trim().parse()?);
+            } else if name.eq_ignore_ascii_case("warning") {
+                self.warnings.push(value.trim().to_owned());
             }
         }
         self.answer.clear();

@@ -37,9 +37,9 @@ fn with_end(document: &Value, path: &[&str], end: &str) -> Value {
 }
 
 impl Policies {
-    /// So many policies, with a binding for each sample constraint of theirs. Bindings audit: every Pod is
-    /// stored, whatever the samples forbid.
-    pub(super) fn of_library(count: usize) -> Result<Self> {
+    /// So many policies, with a binding for each sample constraint of theirs. Bindings audit or warn, as the enforcement action
+    /// `dryrun` or `warn` says: every Pod is stored, whatever the samples forbid.
+    pub(super) fn of_library(count: usize, action: &str) -> Result<Self> {
         let library =
             folder().context("the public library is not here; set MODGATE_CONFORMANCE")?;
         let library::Policies { templates, constraints } = library::policies(&library)?;
@@ -74,7 +74,7 @@ impl Policies {
                 if copy == 0 {
                     all.params.push(constraint.clone());
                 }
-                let binding = vap::binding(constraint, &[Str::from("dryrun")], &options)?;
+                let binding = vap::binding(constraint, &[Str::from(action)], &options)?;
                 let binding = with_end(&binding, &["metadata", "name"], &end);
                 all.bindings.push(with_end(&binding, &["spec", "policyName"], &end));
             }
