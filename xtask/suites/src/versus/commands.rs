@@ -72,7 +72,8 @@ pub(super) fn run(
 ) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
-    let suites = policies.folder().join("library/...").display().to_string();
+    // gator takes no path with `..` in it.
+    let suites = policies.folder().canonicalize()?.join("library/...").display().to_string();
     let objects = (0..OBJECTS).flat_map(|at| {
         let name = format!("web-{at}");
         [library::pod_named(&name), library::deployment_named(&name)]
