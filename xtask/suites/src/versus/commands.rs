@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    os::unix::fs::symlink,
     path::Path,
     process::{Command, Stdio},
     thread,
@@ -72,6 +73,9 @@ pub(super) fn run(
 ) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
+    // modgate answers as gator where it is called so.
+    let ours = folder.join("gator");
+    symlink(binary.canonicalize()?, &ours)?;
     // gator takes no path with `..` in it.
     let suites = policies.folder().canonicalize()?.join("library/...").display().to_string();
     let objects = (0..OBJECTS).flat_map(|at| {
@@ -100,11 +104,11 @@ pub(super) fn run(
             }
             Ok(best)
         };
-        let (theirs, ours) = (fastest(program)?, fastest(binary)?);
-        let (left, right) = (answered(&theirs)?, answered(&ours)?);
+        let (theirs, modgate) = (fastest(program)?, fastest(&ours)?);
+        let (left, right) = (answered(&theirs)?, answered(&modgate)?);
         report.answers.push(Answers::unordered(&format!("gator, {what}"), left, right));
-        report.row("gator", &what, "s", (theirs.seconds, ours.seconds));
-        report.row("gator", &format!("{what}: most memory"), "MB", (theirs.peak, ours.peak));
+        report.row("gator", &what, "s", (theirs.seconds, modgate.seconds));
+        report.row("gator", &format!("{what}: most memory"), "MB", (theirs.peak, modgate.peak));
     }
     Ok(())
 }
