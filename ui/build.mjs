@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { ahead } from "./ahead.mjs";
 
 const root = dirname(fileURLToPath(import.meta.url));
 const flags = new Set(process.argv.slice(2));
@@ -63,20 +64,36 @@ async function page(name) {
   return template.replace(/@(STYLE-HASH|SCRIPT-HASH|STYLE|SCRIPT)@/g, (_, name) => parts[name]);
 }
 
+/** What the page asks about its examples. */
+async function requests() {
+  const text = await bundle("src/playground/examples.ts", { platform: "node", format: "esm" });
+  const { asked } = await import(`data:text/javascript;base64,${Buffer.from(text).toString("base64")}`);
+  // The module is the same whenever it is built.
+  return asked().map((request) => ({ ...request, now: 0, seed: 0 }));
+}
+
+/** An address with the version of its file, so that browsers may keep it, and what they compile of it. */
+const versioned = (name, content) =>
+  `${name}?v=${createHash("sha256").update(content).digest("hex").slice(0, 16)}`;
+
 /** The files of the playground, compressed as they are sent. */
 async function playground(module) {
   const folder = join(root, "../crates/modgate-ui/dist/playground");
-  const engine = readFileSync(module);
-  // Its address has a version, so that browsers may keep it, and what they compile of it.
-  const address = `modgate.wasm?v=${createHash("sha256").update(engine).digest("hex").slice(0, 16)}`;
-  const files = {
-    "index.html": readFileSync(join(root, "src/playground/index.html")),
-    "start.js": await bundle("src/playground/start.ts", { define: { ENGINE: JSON.stringify(address) } }),
-    "main.js": await bundle("src/playground/main.ts"),
-    "worker.js": await bundle("src/playground/worker.ts"),
-    "style.css": await bundle("src/playground/style.css"),
-    "modgate.wasm": engine,
+  const engine = ahead(readFileSync(module), await requests());
+  const worker = await bundle("src/playground/worker.ts");
+  const define = {
+    ENGINE: JSON.stringify(versioned("modgate.wasm", engine)),
+    WORKER: JSON.stringify(versioned("worker.js", worker)),
   };
+  const parts = {
+    "start.js": await bundle("src/playground/start.ts", { define }),
+    "main.js": await bundle("src/playground/main.ts", { define }),
+    "style.css": await bundle("src/playground/style.css"),
+  };
+  let index = readFileSync(join(root, "src/playground/index.html"), "utf8");
+  for (const [name, content] of Object.entries(parts))
+    index = index.replace(`"${name}"`, `"${versioned(name, content)}"`);
+  const files = { "index.html": index, ...parts, "worker.js": worker, "modgate.wasm": engine };
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   for (const [name, content] of Object.entries(files)) {

@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { deflateRawSync } from "node:zlib";
 import { isInstalled, launch, open, program, serious, THEMES, WIDTHS } from "./browser.mjs";
 import { serve } from "./server.mjs";
 
@@ -101,7 +102,7 @@ async function everyExample() {
   ok(`${names.length} examples: every view, two widths, two themes`);
 }
 
-/** A second visit loads nothing again, and the engine's address has a version. */
+/** A second visit loads nothing again, and what the page loads has addresses with a version. */
 async function caching() {
   const text = async (path, headers) => {
     const response = await fetch(`${address}${path}`, { headers });
@@ -117,9 +118,12 @@ async function caching() {
     const [status, , length] = await text(path, { "if-none-match": '"older"' });
     assert.ok(status === 200 && length > 0, path);
   }
-  const script = await (await fetch(`${address}start.js`)).text();
-  const engine = /modgate\.wasm\?v=[0-9a-f]+/.exec(script)?.[0];
-  assert.match((await text(engine, {}))[1], /immutable/);
+  const body = async (path) => (await fetch(`${address}${path}`)).text();
+  const named = [await body(""), await body("start.js")].join("\n").matchAll(/[\w.]+\?v=[0-9a-f]{16}/g);
+  const addresses = [...named].map(([found]) => found);
+  const files = addresses.map((it) => it.replace(/\?.*/, "")).sort();
+  assert.deepEqual(files, ["main.js", "modgate.wasm", "start.js", "style.css", "worker.js"]);
+  for (const it of addresses) assert.match((await text(it, {}))[1], /immutable/, it);
   assert.equal((await text("modgate.wasm", {}))[1], "no-cache");
   ok("a second visit loads nothing again");
 }
@@ -311,6 +315,27 @@ async function endless() {
   ok(`a policy that does not end: the next answer after ${took.toFixed(0)} ms`);
 }
 
+/** An address with a policy that does not end: there is a sign of work, and within a second an answer. */
+async function endlessFirst() {
+  const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
+  const object = readFileSync(join(root, "examples/playground/rego-v0/object.yaml"), "utf8");
+  const packed = deflateRawSync(JSON.stringify({ policies: ENDLESS, object })).toString("base64url");
+  await page.goto(`${address}#s=${packed}`);
+  await page.waitForFunction(() => document.querySelector(".verdict")?.textContent === "evaluating…");
+  await page.waitForFunction(() => Number(document.documentElement.dataset.answers ?? 0) > 0);
+  assert.match(await page.locator(".answer").textContent(), /stopped after/);
+  const took = await page.evaluate(() => {
+    const at = (name) => performance.getEntriesByName(name)[0].startTime;
+    return at("answer") - at("engine");
+  });
+  await answered(page, () => page.locator("select[aria-label=Example]").selectOption("rego"));
+  assert.deepEqual(faults, []);
+  await close();
+  ok(
+    `an address with a policy that does not end: an answer ${took.toFixed(0)} ms after the engine is loaded`,
+  );
+}
+
 /** From the engine that is loaded to the first answer, and from the start of the page. */
 async function speed() {
   const figures = [];
@@ -343,6 +368,7 @@ try {
   await sharing();
   await saving();
   await endless();
+  await endlessFirst();
   await speed();
 } finally {
   await browser.close();

@@ -131,7 +131,7 @@ fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
             .headers_mut()
             .insert(header::CONTENT_ENCODING, header::HeaderValue::from_static("gzip"));
     }
-    // The engine's address names its version, so it stays what it is.
+    // The address names the version of its file, so it stays what it is.
     let is_versioned = request.uri().query().is_some_and(|query| query.starts_with("v="));
     let lifetime = if is_versioned { "max-age=31536000, immutable" } else { "no-cache" };
     let headers: [(HeaderName, &'static str); 7] = [

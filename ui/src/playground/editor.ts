@@ -1,7 +1,15 @@
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { HighlightStyle, StreamLanguage, type StringStream, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
-import { Compartment, EditorState, RangeSet, StateEffect, StateField, type Text } from "@codemirror/state";
+import {
+  Compartment,
+  EditorState,
+  RangeSet,
+  StateEffect,
+  StateField,
+  type Text,
+  type TransactionSpec,
+} from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -168,87 +176,102 @@ function diagnostic(text: Text, mark: Mark): Diagnostic {
   };
 }
 
-/** A text with line numbers, colours and squiggles. */
+/** A text with line numbers, colours and squiggles. What is not looked at yet is no part of the page: see `open`. */
 export class Editor {
   readonly element: HTMLElement;
-  private readonly view: EditorView;
+  /** The state until there is a view, which has it then. */
+  private first: EditorState;
+  private view: EditorView | undefined;
   private isSilent = false;
 
   constructor(label: string, hint: string, changed: () => void) {
     this.element = h("div", { class: "editor" });
-    // In a shadow root the editor's styles are adopted style sheets, which a strict content policy allows.
-    const root = this.element.attachShadow({ mode: "open" });
     const attributes = new Compartment();
-    this.view = new EditorView({
-      parent: root,
-      root,
-      state: EditorState.create({
-        extensions: [
-          lineNumbers(),
-          reachGutter,
-          lintGutter(),
-          history(),
-          unseen,
-          drawSelection(),
-          highlightActiveLine(),
-          highlightActiveLineGutter(),
-          EditorState.tabSize.of(2),
-          keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
-          language,
-          syntaxHighlighting(colours),
-          placeholder(hint),
-          theme,
-          attributes.of(
-            EditorView.contentAttributes.of({
-              "aria-label": label,
-              spellcheck: "false",
-              tabindex: "0",
-            }),
-          ),
-          replacing,
-          EditorView.updateListener.of((update) => {
-            if (update.docChanged && !this.isSilent) changed();
+    this.first = EditorState.create({
+      extensions: [
+        lineNumbers(),
+        reachGutter,
+        lintGutter(),
+        history(),
+        unseen,
+        drawSelection(),
+        highlightActiveLine(),
+        highlightActiveLineGutter(),
+        EditorState.tabSize.of(2),
+        keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
+        language,
+        syntaxHighlighting(colours),
+        placeholder(hint),
+        theme,
+        attributes.of(
+          EditorView.contentAttributes.of({
+            "aria-label": label,
+            spellcheck: "false",
+            tabindex: "0",
           }),
-        ],
-      }),
+        ),
+        replacing,
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged && !this.isSilent) changed();
+        }),
+      ],
     });
   }
 
+  /** Makes the editor a part of the page, once: most are looked at later, or never. */
+  open(): EditorView {
+    if (this.view) return this.view;
+    // In a shadow root the editor's styles are adopted style sheets, which a strict content policy allows.
+    const root = this.element.attachShadow({ mode: "open" });
+    this.view = new EditorView({ parent: root, root, state: this.first });
+    return this.view;
+  }
+
+  private get state(): EditorState {
+    return this.view?.state ?? this.first;
+  }
+
+  private dispatch(change: TransactionSpec): void {
+    if (this.view) this.view.dispatch(change);
+    else this.first = this.first.update(change).state;
+  }
+
   get text(): string {
-    return this.view.state.doc.toString();
+    return this.state.doc.toString();
   }
 
   /** Replaces the text, without calling `changed`. */
   set text(text: string) {
     if (text === this.text) return;
     this.isSilent = true;
-    this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text } });
+    this.dispatch({ changes: { from: 0, to: this.state.doc.length, insert: text } });
     this.isSilent = false;
   }
 
   /** Shows findings in place of those before. */
   mark(marks: Mark[]): void {
-    const { doc } = this.view.state;
+    const { doc } = this.state;
     const found = marks.map((mark) => diagnostic(doc, mark)).sort((one, other) => one.from - other.from);
-    this.view.dispatch(setDiagnostics(this.view.state, found));
+    this.dispatch(setDiagnostics(this.state, found));
   }
 
   /** Shows what is reached of lines, in place of what was before. */
   cover(lines: Line[]): void {
-    this.view.dispatch({ effects: setLines.of(lines) });
+    this.dispatch({ effects: setLines.of(lines) });
   }
 
   /** Puts the cursor at a place. */
   go(line: number, column: number): void {
-    const at = offset(this.view.state.doc, line, column);
-    this.view.dispatch({
+    const view = this.open();
+    const at = offset(view.state.doc, line, column);
+    view.dispatch({
       selection: { anchor: at },
       effects: EditorView.scrollIntoView(at, { y: "center" }),
     });
-    this.view.focus();
+    view.focus();
   }
 
   focus(): void {
-    this.view.focus();
+    this.open().focus();
   }
 }

@@ -1,10 +1,16 @@
 import type { Answer } from "./request.ts";
 
+/** The address of what runs the engine, with its version. */
+declare const WORKER: string;
+
 /** How long an answer may take, in milliseconds, and how much longer for each kilobyte of input. */
 const LIMIT = 900;
 const LIMIT_PER_KB = 3;
-/** How much longer the first answer may take, in which the browser compiles most of the engine. */
-const LIMIT_FIRST = 3000;
+/**
+ * How often a request is tried until there is a first answer: the browser compiles most of the engine meanwhile, and
+ * keeps what it has compiled when the worker is ended.
+ */
+const TRIES = 4;
 
 export interface Result {
   answer?: Answer;
@@ -38,14 +44,21 @@ export class Engine {
   private id = 0;
   private isReady = false;
   private isUsed = false;
-  private isWarm = false;
+  /** How often the next request that takes too long is tried once more. */
+  private triesLeft = TRIES - 1;
 
-  /** `first` loads the engine. `broken` is called if it cannot be loaded. */
+  /** `first` loads the engine. `broken` is called if it cannot be loaded, `loaded` once it is. */
   constructor(
     first: Worker,
     private readonly broken: (why: string) => void,
+    private readonly loaded: () => void = () => {},
   ) {
     this.use(first);
+  }
+
+  /** Whether the engine is there. */
+  get isLoaded(): boolean {
+    return this.module !== undefined;
   }
 
   /** Answers a request, or never if a newer one comes before it is its turn. */
@@ -72,7 +85,7 @@ export class Engine {
 
   /** Starts another worker with the engine. */
   private start(): void {
-    const worker = new Worker("worker.js");
+    const worker = new Worker(WORKER);
     this.use(worker);
     worker.postMessage({ module: this.module });
   }
@@ -111,6 +124,7 @@ export class Engine {
     }
     if (data.ready) {
       this.isReady = true;
+      if (!this.module) this.loaded();
       this.module ??= data.module;
       // This thread may hear it later, because it builds the page.
       performance.mark("engine", data.at ? { startTime: Math.max(0, data.at - performance.timeOrigin) } : {});
@@ -129,7 +143,7 @@ export class Engine {
     const answer = JSON.parse(data.text) as Answer;
     const { text, milliseconds, isFirst } = data;
     performance.mark(task.mark ?? "evaluated", { detail: milliseconds });
-    this.isWarm = true;
+    this.triesLeft = 0;
     task.done(
       answer.error ? { failure: answer.error, milliseconds } : { answer, text, milliseconds, isFirst },
     );
@@ -139,7 +153,6 @@ export class Engine {
   private fail(failure: string): void {
     const task = this.current;
     this.current = undefined;
-    this.isWarm = true;
     if (task) clearTimeout(task.timer);
     // One that fails before it has answered would fail again and again.
     if (this.module && (this.isUsed || task)) this.start();
@@ -170,12 +183,18 @@ export class Engine {
   private limit(): void {
     const task = this.current;
     if (!task) return;
-    const limit = LIMIT + (this.isWarm ? 0 : LIMIT_FIRST) + (LIMIT_PER_KB * task.request.length) / 1024;
+    const limit = LIMIT + (LIMIT_PER_KB * task.request.length) / 1024;
     task.timer = setTimeout(() => {
       const seconds = (limit / 1000).toFixed(1);
-      this.fail(
-        `The evaluation was stopped after ${seconds} s. The command line has the budgets of a webhook and answers.`,
-      );
+      const isTriedAgain = this.triesLeft > 0;
+      if (isTriedAgain) {
+        this.triesLeft -= 1;
+        this.waiting ??= { request: task.request, done: task.done, mark: task.mark };
+      }
+      const then = isTriedAgain
+        ? "The browser compiled the engine meanwhile, so it is tried once more."
+        : "The command line has the budgets of a webhook and answers.";
+      this.fail(`The evaluation was stopped after ${seconds} s. ${then}`);
     }, limit);
   }
 }

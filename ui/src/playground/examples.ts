@@ -1,4 +1,5 @@
 import folders from "examples";
+import { request } from "./request.ts";
 import { EMPTY, FILES, fromFragment, type State, type TextName } from "./state.ts";
 
 /** The examples by name and title: the first comment of their policies. */
@@ -15,6 +16,9 @@ export function example(name: string): State | undefined {
   if (state.oldObject) state.operation = "UPDATE";
   return state;
 }
+
+/** The requests of all examples. */
+export const asked = (): object[] => examples.map(({ name }) => request(example(name) ?? EMPTY));
 
 /** The example of an address that names none, and no texts. */
 export const DEFAULT = "rego";

@@ -1,7 +1,7 @@
 import { copyButton, fill, h, themeButton } from "../common/dom.ts";
 import { Editor } from "./editor.ts";
 import { Engine, type Result } from "./engine.ts";
-import { DEFAULT, example, examples, nameOf } from "./examples.ts";
+import { asked, DEFAULT, example, examples, nameOf } from "./examples.ts";
 import { lines, summary } from "./reach.ts";
 import { type Answer, type Mark, type Reach, request } from "./request.ts";
 import { Results } from "./result.ts";
@@ -10,6 +10,8 @@ import { EMPTY, FILES, fromFragment, OPERATIONS, type State, type TextName, toFr
 
 /** How long the page waits after a key, in milliseconds. */
 const PAUSE = 40;
+/** How long it waits for an answer until it says so. */
+const PATIENCE = 150;
 /** Largest file that is read into an editor, in bytes. */
 const LARGEST = 8 << 20;
 
@@ -61,6 +63,7 @@ class Playground {
     for (const input of [this.operation, this.defaulting, this.all])
       input.addEventListener("change", changed);
     document.body.append(this.header(), this.main(), this.dialog);
+    this.editors.get("policies")?.open();
     this.openTab("object");
   }
 
@@ -194,6 +197,7 @@ class Playground {
       const panel = this.panels.get(other);
       if (panel) panel.hidden = !isOpen;
     }
+    this.editors.get(name)?.open();
   }
 
   private text(name: TextName): string {
@@ -234,6 +238,11 @@ class Playground {
     this.evaluate();
   }
 
+  /** The engine is there, and evaluates. */
+  loaded(): void {
+    this.results.wait("evaluating…", 0);
+  }
+
   /** Shows why there is no engine. */
   broken(failure: string): void {
     this.results.show({ failure, milliseconds: 0 });
@@ -257,6 +266,8 @@ class Playground {
   private evaluate(): void {
     clearTimeout(this.timer);
     const { state } = this;
+    if (!this.engine.isLoaded) this.results.wait("loading the engine…", 0);
+    else this.results.wait("evaluating…", PATIENCE);
     this.engine.ask(JSON.stringify(request(state)), (result) => {
       this.show(result);
       // The marks beside lines come after the answer that people wait for. What has no answer has no marks.
@@ -280,8 +291,7 @@ class Playground {
     if (performance.getEntriesByName("answer").length === 0) {
       performance.mark("answer");
       // The examples have every kind of policy.
-      const states = examples.map(({ name }) => example(name) ?? EMPTY);
-      this.engine.warm(states.map((state) => JSON.stringify(request(state))));
+      this.engine.warm(asked().map((request) => JSON.stringify(request)));
     }
     this.answer = result.answer;
     this.results.show(result);
@@ -405,6 +415,10 @@ function takesFiles(editor: Editor, changed: () => void, say: (text: string) => 
 
 /** The worker that `start.ts` has started. */
 const { engine: first } = globalThis as unknown as { engine: Worker };
-const engine = new Engine(first, (why) => playground.broken(why));
+const engine = new Engine(
+  first,
+  (why) => playground.broken(why),
+  () => playground.loaded(),
+);
 const playground = new Playground(engine);
 void playground.start();

@@ -40,6 +40,7 @@ export class Results {
   private view: View = "decision";
   private selected = 0;
   private result: Result | undefined;
+  private waits: ReturnType<typeof setTimeout> | undefined;
   private readonly tabs = new Map<View, HTMLButtonElement>();
   private readonly verdict = h("p", { class: "verdict", role: "status" });
   private readonly picker = h("select", { "aria-label": "Object" });
@@ -80,7 +81,20 @@ export class Results {
     this.open("decision");
   }
 
+  /** Says what is done meanwhile: `when` so many milliseconds have passed without an answer. */
+  wait(what: string, when: number): void {
+    clearTimeout(this.waits);
+    const say = () => {
+      fill(this.verdict, h("span", { class: "faint" }, what));
+      this.element.setAttribute("aria-busy", "true");
+    };
+    if (when === 0) say();
+    else this.waits = setTimeout(say, when);
+  }
+
   show(result: Result): void {
+    clearTimeout(this.waits);
+    this.element.removeAttribute("aria-busy");
     this.result = result;
     const { answer } = result;
     this.selected = Math.min(this.selected, Math.max(0, (answer?.subjects.length ?? 0) - 1));

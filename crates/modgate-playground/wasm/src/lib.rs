@@ -6,6 +6,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
+/// The pieces of memory that [`tidy`] fills: the sizes of the first and of the last ones in bytes, and how many at most.
+const LARGEST_PIECE: usize = 1 << 20;
+const SMALLEST_PIECE: usize = 16;
+const MAX_PIECES: usize = 20_000;
+
 static INPUT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 static OUTPUT: Mutex<String> = Mutex::new(String::new());
 
@@ -28,6 +33,34 @@ pub extern "C" fn run() -> usize {
     let length = answer.len();
     *OUTPUT.lock().unwrap_or_else(PoisonError::into_inner) = answer;
     length
+}
+
+/// Fills memory that is free with zeros, so that a copy of the memory is small: the module that browsers load has one, of
+/// a module that has answered.
+#[expect(unsafe_code, reason = "a name is exported; no other function of the module has it")]
+#[unsafe(no_mangle)]
+pub extern "C" fn tidy() {
+    *OUTPUT.lock().unwrap_or_else(PoisonError::into_inner) = String::new();
+    let mut zeros = Vec::with_capacity(MAX_PIECES);
+    let mut size = LARGEST_PIECE;
+    while size >= SMALLEST_PIECE && zeros.len() < MAX_PIECES {
+        let pages = pages();
+        let piece = std::hint::black_box(vec![0_u8; size]);
+        if pages == self::pages() {
+            zeros.push(piece);
+        } else {
+            // None of this size was free.
+            size /= 2;
+        }
+    }
+}
+
+/// The size of the memory.
+fn pages() -> usize {
+    #[cfg(target_arch = "wasm32")]
+    return core::arch::wasm32::memory_size(0);
+    #[cfg(not(target_arch = "wasm32"))]
+    return 0;
 }
 
 /// The place of the last answer.
