@@ -7,6 +7,7 @@
 mod entry;
 mod lasting;
 mod sampling;
+mod secrets;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,18 +16,19 @@ use std::{
 };
 
 use modgate_engine::{
-    Decision, Rejection, Review, Stages,
+    Decision, PolicyId, Rejection, Review, Stages,
     admissionpolicy::Denial,
     api::{
         constraints::{self, EnforcementAction},
         modrule,
-        secrets::NOT_SHOWN,
+        secrets::{NOT_SHOWN, SecretValues},
     },
 };
+use modgate_policies::PolicySet;
 use modgate_value::{Str, Value};
 
 pub(crate) use self::entry::{Counts, Entry, LastDenial, Outcome, Part, time_of};
-use self::{lasting::Lasting, sampling::Sampling};
+use self::{lasting::Lasting, sampling::Sampling, secrets::Secrets};
 use crate::cut::cut;
 
 /// Bytes of the text of an answer, of another text, and of a name.
@@ -70,11 +72,12 @@ pub struct Decisions {
     /// When they began.
     since: SystemTime,
     kept: Mutex<Kept>,
+    secrets: Secrets,
 }
 
 impl Default for Decisions {
     fn default() -> Self {
-        Self { since: SystemTime::now(), kept: Mutex::default() }
+        Self { since: SystemTime::now(), kept: Mutex::default(), secrets: Secrets::default() }
     }
 }
 
@@ -109,6 +112,13 @@ struct Found<'a> {
     message: &'a str,
 }
 
+impl Found<'_> {
+    fn id(&self) -> PolicyId {
+        let (kind, namespace, name) = self.policy.clone();
+        PolicyId { group: self.group.into(), kind, namespace, name }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Ring {
     entries: VecDeque<Arc<Noted>>,
@@ -137,6 +147,8 @@ pub(crate) struct Decided<'a> {
     pub(crate) webhook: &'static str,
     /// The stages that ran; `None` if it was not policies that decided.
     pub(crate) stages: Option<Stages>,
+    /// The policies in force.
+    pub(crate) policies: &'a Arc<PolicySet>,
     pub(crate) review: &'a Review,
     pub(crate) decision: &'a Decision,
     pub(crate) took: Duration,
@@ -169,7 +181,9 @@ impl Decisions {
             return;
         }
         // Other decisions do not wait for the copies that this one takes.
-        let noted = noted(outcome, found, decided);
+        let reads_secrets = found.iter().any(|it| decided.policies.reads_secrets(&it.id()));
+        let hidden = reads_secrets.then(|| self.secrets.of(decided.policies));
+        let noted = noted(outcome, found, decided, hidden.as_deref());
         self.kept().keep(namespace, noted);
     }
 
@@ -380,22 +394,26 @@ fn of_policy<'a>(denial: &'a Denial, action: &'static str) -> Found<'a> {
     }
 }
 
-fn part(found: Found<'_>, is_secret: bool) -> Part {
-    let Found { group, policy: (kind, namespace, name), action, message } = found;
-    let message = if is_secret { NOT_SHOWN.to_owned() } else { cut(message, TEXT_BYTES) };
-    Part { group, kind, namespace, name, action, message }
-}
-
-/// A decision to keep, without its number.
-fn noted(outcome: Outcome, found: Vec<Found<'_>>, decided: Decided<'_>) -> Noted {
-    let Decided { webhook, stages, review, decision, took, bytes } = decided;
+/// A decision to keep, without its number and the values of Secrets.
+fn noted(
+    outcome: Outcome,
+    found: Vec<Found<'_>>,
+    decided: Decided<'_>,
+    hidden: Option<&SecretValues>,
+) -> Noted {
+    let Decided { webhook, stages, policies: _, review, decision, took, bytes } = decided;
     let request = review.request();
     let secret = review.is_secret();
-    let policies = found.into_iter().take(MAX_PARTS).map(|it| part(it, secret)).collect();
-    let text = |text: &str, bytes| match secret {
-        true => NOT_SHOWN.to_owned(),
-        false => cut(text, bytes),
+    let text = |text: &str, bytes| match (secret, hidden) {
+        (true, _) => NOT_SHOWN.to_owned(),
+        (false, None) => cut(text, bytes),
+        (false, Some(values)) => secrets::cut_without(values, text, bytes),
     };
+    let part = |found: Found<'_>| {
+        let Found { group, policy: (kind, namespace, name), action, message } = found;
+        Part { group, kind, namespace, name, action, message: text(message, TEXT_BYTES) }
+    };
+    let policies = found.into_iter().take(MAX_PARTS).map(part).collect();
     let name = |text: &str| cut(text, NAME_BYTES);
     let message = match decision.allowed {
         true => String::new(),

@@ -31,6 +31,7 @@ use self::{
     connections::{Connection, Connections, Limits},
     requests::Requests,
 };
+pub(crate) use self::requests::{Peer, waits_for_continue};
 
 /// The time from a connection to the head of its first request, handshake included.
 const FIRST_REQUEST: Duration = Duration::from_secs(10);
@@ -387,6 +388,19 @@ mod tests {
             assert!(answer.starts_with("http/1.1 200"), "{answer}");
             assert!(answer.contains("connection: close"), "{answer}");
         }
+    }
+
+    /// A client that asks before it sends a body is not told to send one that no handler wants.
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_not_wanted_is_not_asked_for() {
+        let mut bench = Bench::new();
+        bench.routes = Router::new().route("/", post(async || "no"));
+        let mut client = bench.open().await;
+        let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
+        client.write_all(head.as_bytes()).await.expect("sent");
+        let answer = read(&mut client).await;
+        assert!(answer.starts_with("http/1.1 200"), "{answer}");
+        assert!(answer.ends_with("no"), "{answer}");
     }
 
     /// A body may be on its way for longer than one that does not come would be waited for.

@@ -39,34 +39,34 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     response::Response,
 };
-use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Body as _, Bytes};
 use modgate_value::Str;
+use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::timeout,
-};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub(crate) use self::{access::LOOPBACK_ONLY, overview::Origin};
 use self::{
-    access::{Access, Caller, Refused, Right},
+    access::{Access, Asker, Caller, Refused, Right},
     api::{Details, Failure, Listed, TryRequest},
     overview::Overview,
     query::Query,
 };
 use crate::{
     decisions::{Decisions, Filter, Outcome},
+    listen::waits_for_continue,
     tls::Certificates,
-    webhook::App,
+    webhook::{App, Bodies, Missing},
 };
 
 /// Requests that are answered at a time.
 const MAX_REQUESTS: usize = 64;
-/// Requests with a body, which wait for their turn to be evaluated.
+/// Requests with a body that has arrived, which wait for their turn to be evaluated.
 const MAX_TRIES: usize = 4;
 /// Bytes of a body.
 const MAX_BODY: usize = 3 << 20;
+/// Bytes of all bodies. Where more arrive, the one goes that has been arriving for longest.
+const MAX_BODIES: usize = 4 * MAX_BODY;
 /// Time for a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// How long an answer is shared among viewers.
@@ -89,6 +89,7 @@ pub(crate) struct Ui {
     overview: Overview,
     access: Access,
     requests: Semaphore,
+    bodies: Bodies,
     tries: Semaphore,
     shared: Mutex<BTreeMap<String, (Instant, Bytes)>>,
 }
@@ -111,6 +112,7 @@ impl Ui {
             app,
             access,
             requests: Semaphore::new(MAX_REQUESTS),
+            bodies: Bodies::new(MAX_BODIES, Gauge::default()),
             tries: Semaphore::new(MAX_TRIES),
             shared: Mutex::default(),
         }
@@ -121,7 +123,8 @@ impl Ui {
         let path = request.uri().path().to_owned();
         let query = Query::of(request.uri().query());
         // A request cannot be lent while its user is looked up: bodies are for one thread at a time.
-        let headers = request.headers().clone();
+        let asker = Asker::of(&request);
+        let headers = &asker.headers;
         let wanted = if path == "/api/v1/try" { Method::POST } else { Method::GET };
         let is_read = request.method() == Method::HEAD && wanted == Method::GET;
         let is_known = path == "/" || Endpoint::of(&path).is_some();
@@ -134,21 +137,21 @@ impl Ui {
         match Endpoint::of(&path) {
             Some(Endpoint::Document) => Ok(json(StatusCode::OK, DOCUMENT)),
             Some(Endpoint::Status) => {
-                let admitted = self.admitted(&headers, Right::Overview, "").await?;
-                self.status(&headers, &admitted.caller).await
+                let admitted = self.admitted(&asker, Right::Overview, "").await?;
+                self.status(headers, &admitted.caller).await
             }
             Some(Endpoint::Policies) => {
-                let _admitted = self.admitted(&headers, Right::Overview, "").await?;
+                let _admitted = self.admitted(&asker, Right::Overview, "").await?;
                 let policies = || self.overview.policies(&self.app, &self.decisions);
-                self.shared(&headers, path, policies)
+                self.shared(headers, path, policies)
             }
             Some(Endpoint::Namespaces) => {
-                let _admitted = self.admitted(&headers, Right::Overview, "").await?;
+                let _admitted = self.admitted(&asker, Right::Overview, "").await?;
                 let namespaces = || Some(self.overview.namespaces(&self.decisions));
-                self.shared(&headers, path, namespaces)
+                self.shared(headers, path, namespaces)
             }
             Some(Endpoint::Shadow) => {
-                let _admitted = self.admitted(&headers, Right::Overview, "").await?;
+                let _admitted = self.admitted(&asker, Right::Overview, "").await?;
                 let Some(shadow) = &self.app.traffic.shadow else {
                     let message = "there is no shadow; `--shadow` and `--shadow-url` make one";
                     return Err(Refused::new(StatusCode::NOT_FOUND, message));
@@ -157,21 +160,21 @@ impl Ui {
             }
             Some(Endpoint::Decisions) => {
                 let scope = query.text("namespace").unwrap_or_default();
-                let _admitted = self.admitted(&headers, Right::Decisions, scope).await?;
+                let _admitted = self.admitted(&asker, Right::Decisions, scope).await?;
                 let asked = request.uri().path_and_query().map(ToString::to_string);
                 let (filter, limit) = filter(&query)?;
                 let listed = || Some(self.listed(&filter, limit));
-                self.shared(&headers, asked.unwrap_or(path), listed)
+                self.shared(headers, asked.unwrap_or(path), listed)
             }
             Some(Endpoint::Decision(id)) => {
                 let scope = query.text("namespace").unwrap_or_default();
-                let _admitted = self.admitted(&headers, Right::Decisions, scope).await?;
+                let _admitted = self.admitted(&asker, Right::Decisions, scope).await?;
                 self.explained(id, query.text("namespace")).await
             }
             Some(Endpoint::Try) => {
                 let namespace = query.text("namespace").map(str::to_owned);
                 let scope = namespace.clone().unwrap_or_default();
-                let _admitted = self.admitted(&headers, Right::Try, &scope).await?;
+                self.access.check(&asker, Right::Try, &scope).await?;
                 self.tried(request, namespace).await
             }
             None => Err(Refused::new(StatusCode::NOT_FOUND, "there is no such page")),
@@ -182,13 +185,17 @@ impl Ui {
     /// that wait for the API server take none from callers whose rights are known.
     async fn admitted(
         &self,
-        headers: &HeaderMap,
+        asker: &Asker,
         right: Right,
         namespace: &str,
     ) -> Result<Admitted<'_>, Refused> {
-        let caller = self.access.check(headers, right, namespace).await?;
-        let place = self.requests.try_acquire().map_err(|_| Refused::busy())?;
-        Ok(Admitted { caller, _place: place })
+        let caller = self.access.check(asker, right, namespace).await?;
+        Ok(Admitted { caller, _place: self.place()? })
+    }
+
+    /// One of [`MAX_REQUESTS`].
+    fn place(&self) -> Result<SemaphorePermit<'_>, Refused> {
+        self.requests.try_acquire().map_err(|_| Refused::busy())
     }
 
     async fn status(&self, headers: &HeaderMap, caller: &Caller) -> Result<Response, Refused> {
@@ -265,27 +272,32 @@ impl Ui {
         request: Request,
         namespace: Option<String>,
     ) -> Result<Response, Refused> {
-        let Ok(_turn) = self.tries.try_acquire() else { return Err(Refused::busy()) };
         let is_json = crate::webhook::is_json(&request);
-        let body = Limited::new(request.into_body(), MAX_BODY).collect();
-        let body = match timeout(BODY_TIME, body).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                let message = "the body is larger than 3 MiB";
-                return Err(Refused::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+        let too_large =
+            || Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 3 MiB");
+        let length = request.body().size_hint().lower();
+        if length > MAX_BODY as u64 && waits_for_continue(request.headers()) {
+            return Err(too_large());
+        }
+        let deadline = tokio::time::Instant::now() + BODY_TIME;
+        let received = self.bodies.receive(request.into_body(), MAX_BODY, deadline).await;
+        let body = received.map_err(|not_received| match not_received.why {
+            Missing::TooLarge | Missing::TooMany => too_large(),
+            Missing::Broken => Refused::bad("the body ended before it was complete"),
+            Missing::Late => {
+                Refused::new(StatusCode::REQUEST_TIMEOUT, "the body was not received in time")
             }
-            Ok(Err(_)) => return Err(Refused::bad("the body ended before it was complete")),
-            Err(_) => {
-                let message = "the body was not received in time";
-                return Err(Refused::new(StatusCode::REQUEST_TIMEOUT, message));
-            }
-        };
+            Missing::Overload => Refused::busy(),
+        })?;
+        // Places are for who has sent everything: others could hold them for as long as they send.
+        let _place = self.place()?;
+        let _turn = self.tries.try_acquire().map_err(|_| Refused::busy())?;
         // A page of another origin cannot send this type without asking first, and is not answered then.
         if !is_json {
             let message = "the Content-Type must be application/json";
             return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
-        let wanted: TryRequest = serde_json::from_slice(&body)
+        let wanted: TryRequest = serde_json::from_slice(&body.bytes)
             .map_err(|error| Refused::bad(format!("the body is not valid: {error}")))?;
         drop(body);
         respond(&evaluate::tried(&self.app, wanted, namespace).await?)

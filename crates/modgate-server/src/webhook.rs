@@ -21,6 +21,7 @@ mod violation;
 
 pub(crate) use admission::meter;
 pub use body::Bodies;
+pub(crate) use body::Missing;
 pub(crate) use evaluators::EvaluationSlot;
 pub use evaluators::Evaluators;
 pub(crate) use evaluators::{EvaluationError, Flow, processors};

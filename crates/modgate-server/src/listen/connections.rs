@@ -187,6 +187,11 @@ fn cut_off(open: &mut Vec<Arc<Connection>>, which: impl Fn(&Connection) -> bool)
 }
 
 impl Connection {
+    /// The address of the client.
+    pub(super) fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
     /// Ends when the connection has to make room for another.
     pub(super) async fn is_cut_off(&self) {
         self.cut.notified().await;

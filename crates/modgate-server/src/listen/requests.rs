@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     future::Future,
+    net::IpAddr,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -14,7 +15,7 @@ use http_body_util::BodyExt as _;
 use hyper::{
     Request, Version,
     body::{Body, Bytes, Frame, Incoming, SizeHint},
-    header::{CONNECTION, HeaderValue},
+    header::{CONNECTION, EXPECT, HeaderMap, HeaderValue},
     service::Service,
 };
 use hyper_util::service::TowerToHyperService;
@@ -28,6 +29,15 @@ const DRAINED_BYTES: usize = 256 << 10;
 /// How long reading them may take.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
+/// The address of the client that sends a request, as an extension of the request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// Whether the client sends the body of a request only when it is told to go on.
+pub(crate) fn waits_for_continue(headers: &HeaderMap) -> bool {
+    headers.get(EXPECT).is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
 /// The routes, as one connection reaches them.
 #[derive(Clone)]
 pub(super) struct Requests {
@@ -40,12 +50,14 @@ impl Service<Request<Incoming>> for Requests {
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let connection = Arc::clone(&self.connection);
         connection.begin(request.version() == Version::HTTP_2);
         let open =
             Arc::new(Open { connection: Arc::clone(&self.connection), rest: Mutex::default() });
-        let body = |body| Received { body: Some(body), open: Arc::clone(&open) };
+        request.extensions_mut().insert(Peer(connection.peer()));
+        let is_on_its_way = !waits_for_continue(request.headers());
+        let body = |body| Received { body: Some(body), is_on_its_way, open: Arc::clone(&open) };
         let answer = self.routes.call(request.map(body));
         Box::pin(async move {
             let answer = answer.await;
@@ -79,6 +91,8 @@ impl Drop for Open {
 /// The body of a request.
 struct Received {
     body: Option<Incoming>,
+    /// Whether the client sends it: some wait until the server asks for it, which reading it does.
+    is_on_its_way: bool,
     open: Arc<Open>,
 }
 
@@ -90,6 +104,7 @@ impl Body for Received {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.is_on_its_way = true;
         let Some(body) = self.body.as_mut() else { return Poll::Ready(None) };
         let frame = std::task::ready!(Pin::new(&mut *body).poll_frame(cx));
         let ended = body.is_end_stream();
@@ -117,7 +132,7 @@ impl Drop for Received {
         let Some(body) = self.body.take() else { return };
         self.open.connection.received();
         let few = body.size_hint().exact().is_none_or(|left| left <= DRAINED_BYTES as u64);
-        if few && !body.is_end_stream() {
+        if few && self.is_on_its_way && !body.is_end_stream() {
             *self.open.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
         }
     }

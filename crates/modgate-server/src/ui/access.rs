@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -18,7 +18,9 @@ use axum::{
 };
 use modgate_cluster::live::{Live, Question, User};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::listen::Peer;
 
 /// The error of an address that others reach.
 pub(crate) const LOOPBACK_ONLY: &str = "with policies of files there are no users, so `--ui-address` must be an address of this machine, such as \
@@ -35,6 +37,8 @@ const REFUSAL: Duration = Duration::from_secs(5);
 const MAX_KEPT: usize = 1_024;
 /// Questions that wait for the API server, or are answered by it.
 const MAX_QUESTIONS: usize = 24;
+/// Of these, those of one peer, so that the others have some left.
+const MAX_OF_PEER: usize = 12;
 /// Time between two questions: strangers with invented tokens must not keep the API server busy.
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(50);
 /// Questions without that time in between after a pause: a page that opens has several.
@@ -59,6 +63,28 @@ impl Right {
             Self::Try => ("create", "decisions"),
         };
         Question { group: GROUP, resource, verb, namespace: namespace.to_owned() }
+    }
+}
+
+/// What tells who asks: the headers of a request, and the address that it comes from.
+#[derive(Debug, Clone)]
+pub(super) struct Asker {
+    pub(super) headers: HeaderMap,
+    peer: IpAddr,
+}
+
+impl Asker {
+    pub(super) fn of(request: &Request) -> Self {
+        let peer = request.extensions().get::<Peer>().map(|Peer(address)| *address);
+        let peer = match peer {
+            // One machine has as many of these as it likes.
+            Some(IpAddr::V6(address)) => {
+                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64))
+            }
+            Some(address) => address,
+            None => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        Self { headers: request.headers().clone(), peer }
     }
 }
 
@@ -124,6 +150,8 @@ pub(super) enum Access {
 pub(super) struct Cluster {
     live: Live,
     asking: Semaphore,
+    /// The questions of each peer.
+    peers: Mutex<BTreeMap<IpAddr, usize>>,
     pace: Pace,
     known: Mutex<Known>,
 }
@@ -144,8 +172,8 @@ impl Access {
 
     pub(super) fn of_cluster(live: Live) -> Self {
         let asking = Semaphore::new(MAX_QUESTIONS);
-        let (pace, known) = (Pace::default(), Mutex::default());
-        Self::Cluster(Box::new(Cluster { live, asking, pace, known }))
+        let (peers, pace, known) = (Mutex::default(), Pace::default(), Mutex::default());
+        Self::Cluster(Box::new(Cluster { live, asking, peers, pace, known }))
     }
 
     /// Refuses names of other machines, where the page is for this one.
@@ -165,17 +193,17 @@ impl Access {
         }
     }
 
-    /// Who sends a request with these headers, if they may: in one namespace, or in all if it is empty.
+    /// Who asks, if they may: in one namespace, or in all if it is empty.
     pub(super) async fn check(
         &self,
-        headers: &HeaderMap,
+        asker: &Asker,
         right: Right,
         namespace: &str,
     ) -> Result<Caller, Refused> {
         let Self::Cluster(cluster) = self else { return Ok(Caller::Local) };
-        let (token, user) = cluster.user(headers).await?;
+        let (token, user) = cluster.user(asker).await?;
         let question = right.question(namespace);
-        if cluster.allows(token, &user, &question).await? {
+        if cluster.allows(asker, token, &user, &question).await? {
             return Ok(Caller::User(user));
         }
         let Question { group, resource, verb, .. } = question;
@@ -193,9 +221,9 @@ impl Access {
 
 impl Cluster {
     /// The user of a request, by its bearer token.
-    async fn user(&self, headers: &HeaderMap) -> Result<(Token, User), Refused> {
+    async fn user(&self, asker: &Asker) -> Result<(Token, User), Refused> {
         let unknown = |message: &str| Refused::new(StatusCode::UNAUTHORIZED, message);
-        let token = bearer(headers).ok_or_else(|| {
+        let token = bearer(&asker.headers).ok_or_else(|| {
             unknown("a bearer token is missing; `kubectl modgate ui` opens the page with one")
         })?;
         if token.len() > MAX_TOKEN {
@@ -206,7 +234,7 @@ impl Cluster {
         let user = match known {
             Some((_, user)) => user,
             None => {
-                let _turn = self.turn().await?;
+                let _turn = self.turn(asker).await?;
                 let user = self.live.authenticate(token).await.map_err(no_answer)?;
                 let kept = (until(user.is_some()), user.clone());
                 keep(&mut self.known().users, digest, kept);
@@ -219,6 +247,7 @@ impl Cluster {
 
     async fn allows(
         &self,
+        asker: &Asker,
         token: Token,
         user: &User,
         question: &Question,
@@ -227,20 +256,56 @@ impl Cluster {
         if let Some((_, allowed)) = self.known().rights.get(&key).filter(|(at, _)| is_fresh(at)) {
             return Ok(*allowed);
         }
-        let _turn = self.turn().await?;
+        let _turn = self.turn(asker).await?;
         let allowed = self.live.is_allowed(user, question).await.map_err(no_answer)?;
         keep(&mut self.known().rights, key, (until(allowed), allowed));
         Ok(allowed)
     }
 
-    async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refused> {
-        let turn = self.asking.try_acquire().map_err(|_| Refused::busy())?;
+    async fn turn(&self, asker: &Asker) -> Result<Turn<'_>, Refused> {
+        let turn = Turn::take(self, asker.peer).ok_or_else(Refused::busy)?;
         self.pace.wait().await;
         Ok(turn)
     }
 
+    fn peers(&self) -> std::sync::MutexGuard<'_, BTreeMap<IpAddr, usize>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of [`MAX_QUESTIONS`], and of [`MAX_OF_PEER`], until it is dropped.
+struct Turn<'c> {
+    cluster: &'c Cluster,
+    peer: IpAddr,
+    _place: SemaphorePermit<'c>,
+}
+
+impl<'c> Turn<'c> {
+    fn take(cluster: &'c Cluster, peer: IpAddr) -> Option<Self> {
+        let place = cluster.asking.try_acquire().ok()?;
+        let mut peers = cluster.peers();
+        let of_peer = peers.entry(peer).or_default();
+        if *of_peer >= MAX_OF_PEER {
+            return None;
+        }
+        *of_peer += 1;
+        Some(Self { cluster, peer, _place: place })
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut peers = self.cluster.peers();
+        if let Some(of_peer) = peers.get_mut(&self.peer) {
+            *of_peer -= 1;
+            if *of_peer == 0 {
+                peers.remove(&self.peer);
+            }
+        }
     }
 }
 

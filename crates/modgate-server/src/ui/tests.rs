@@ -6,6 +6,8 @@ use std::{
 };
 
 use axum::http::request::Builder;
+use http_body_util::BodyExt as _;
+use hyper::body::{Frame, SizeHint};
 use modgate_cluster::{Controllers, Events, Shared};
 use modgate_engine::EngineConfig;
 use modgate_policies::{PolicyFiles, PolicyStore};
@@ -15,6 +17,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::{
     CertificateSource, PolicyOrigin, Routes, ServeConfig,
+    listen::Peer,
     webhook::{Evaluators, router},
 };
 
@@ -115,6 +118,7 @@ impl Served {
     }
 
     async fn send(&self, request: Request) -> (StatusCode, String) {
+        let path = request.uri().path().to_owned();
         let response = self.page.clone().oneshot(request).await.expect("infallible");
         let headers = response.headers();
         assert_eq!(headers.get(header::X_CONTENT_TYPE_OPTIONS).expect("header"), "nosniff");
@@ -124,6 +128,9 @@ impl Served {
         let policy = headers.get(header::CONTENT_SECURITY_POLICY).expect("a content policy");
         assert!(policy.to_str().expect("text").starts_with("default-src 'none'"));
         let status = response.status();
+        let documented = documented(&path);
+        let is_documented = documented.is_empty() || documented.contains(&status.as_u16());
+        assert!(is_documented, "{path} answers {status}, and `openapi.json` has {documented:?}");
         let body = response.into_body().collect().await.expect("body").to_bytes();
         (status, String::from_utf8(body.to_vec()).expect("text"))
     }
@@ -180,6 +187,19 @@ impl Served {
 }
 
 const UID: &str = "c81ac6ec-7b5c-4a4c-9e6f-1c2d3e4f5a6b";
+
+/// The answers that `openapi.json` has for a path; none if it is no path of the API.
+fn documented(path: &str) -> Vec<u16> {
+    let path = match path.starts_with("/api/v1/decisions/") {
+        true => "/api/v1/decisions/{id}",
+        false => path,
+    };
+    let document = Value::from_json(DOCUMENT.as_bytes()).expect("JSON");
+    let operations = document.path(&["paths", path]).and_then(Value::as_object);
+    let operations = operations.into_iter().flat_map(|it| it.iter());
+    let responses = operations.filter_map(|(_, it)| it.get("responses")?.as_object());
+    responses.flat_map(|it| it.iter()).filter_map(|(code, _)| code.parse().ok()).collect()
+}
 
 fn of_machine(request: Builder) -> Builder {
     request.header(header::HOST, "127.0.0.1:8088")
@@ -530,6 +550,45 @@ async fn nothing_that_is_made_of_a_secret_is_explained() {
     }
 }
 
+/// Quotes a Secret of the inventory in its message.
+const QUOTING: &str = r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: quotes}
+spec:
+  crd: {spec: {names: {kind: Quotes}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package quotes
+      violation[{"msg": msg}] {
+        token := base64.decode(data.inventory.namespace[_]["v1"]["Secret"][_].data.token)
+        msg := sprintf("%v has not the token %v", [input.review.object.metadata.name, token])
+      }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Quotes
+metadata: {name: all}
+"#;
+
+#[tokio::test]
+async fn messages_that_are_kept_quote_no_secret_of_the_inventory() {
+    let encoded = modgate_value::go::base64::Alphabet::Standard.encode(b"tokenABCDEFGH");
+    let secret = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: app, namespace: other}}\ndata: {{token: {encoded}}}\n"
+    );
+    let served = Served::beside(QUOTING, &secret);
+    let (_, answer) = served.review(&pod("p", ""), UID).await;
+    assert!(answer.contains("tokenABCDEFGH"), "the requester reads the message: {answer}");
+    for path in ["status", "policies", "namespaces", "decisions", "decisions/1"] {
+        let (status, answer) = served.get(&format!("/api/v1/{path}")).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        assert!(!answer.contains("ABCDEF"), "{path}: {answer}");
+        let is_shown = answer.contains("p has not the token (hidden)");
+        assert_eq!(is_shown, path != "status", "{path}: {answer}");
+    }
+}
+
 /// What a flood of denials leaves of the others.
 #[tokio::test]
 async fn many_denials_hide_no_other() {
@@ -681,6 +740,148 @@ async fn requests_that_are_not_answered() {
     assert_eq!(busy.get("/api/v1/status").await.0, StatusCode::TOO_MANY_REQUESTS);
 }
 
+/// A body of which nothing comes, whatever its length is said to be.
+struct Held(u64);
+
+impl hyper::body::Body for Held {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        std::task::Poll::Pending
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0)
+    }
+}
+
+fn post(path: &str) -> Builder {
+    of_machine(Request::post(path)).header(header::CONTENT_TYPE, "application/json")
+}
+
+/// Each answer that `openapi.json` has is one that the page gives. What a request cannot bring about is left out: a
+/// panic, and explanations of 8 MiB; another test has a body that is late.
+#[tokio::test]
+async fn documented_answers_occur() {
+    let files = Served::files(POLICIES);
+    files.admit(&pod("a", "very")).await;
+    let with_page = |ui: Ui| Served { page: routes(ui), ..Served::files(POLICIES) };
+    let empty = || {
+        let names = CertificateSource::SelfSigned { names: Vec::new() };
+        let certificates = Certificates::load(&names).expect("made");
+        Ui::new(Arc::default(), Origin::Files(Arc::default()), certificates, None)
+    };
+    let unloaded = with_page(empty());
+    let busy = empty();
+    busy.requests.forget_permits(MAX_REQUESTS);
+    let busy = with_page(busy);
+    let cluster = Served::with(POLICIES, |_| cluster(Arc::default()));
+    cluster.admit(&pod("a", "very")).await;
+    let whole = Value::from_json(DOCUMENT.as_bytes()).expect("JSON");
+    let paths = whole.get("paths").and_then(Value::as_object).expect("paths");
+    let text = r#"{"objects": "{kind: Pod}"}"#;
+    for (path, operations) in paths {
+        let path = path.replace("{id}", "1");
+        let is_post = operations.get("post").is_some();
+        let request = |query: &str| {
+            let address = format!("{path}{query}");
+            if is_post { post(&address) } else { of_machine(Request::get(address)) }
+        };
+        let body = || Body::from(if is_post { text } else { "" });
+        let whole_of = |builder: Builder| builder.body(body()).expect("request");
+        let other = if is_post { Method::GET } else { Method::DELETE };
+        let mut found = std::collections::BTreeSet::new();
+        for (served, request) in [
+            (&files, whole_of(request(""))),
+            (&files, whole_of(request("?limit=x"))),
+            (&files, whole_of(request("").method(other))),
+            (&files, post(&path).body(Body::from("{")).expect("request")),
+            (&files, post(&path).body(Body::from(vec![b' '; MAX_BODY + 1])).expect("request")),
+            (&files, of_machine(Request::post(&path)).body(body()).expect("request")),
+            (&files, whole_of(Request::get(&path).header(header::HOST, "evil.example"))),
+            (&files, whole_of(request("?namespace=other"))),
+            (&unloaded, whole_of(request(""))),
+            (&busy, whole_of(request(""))),
+            (&cluster, whole_of(request(""))),
+            (&cluster, whole_of(request("").header(header::AUTHORIZATION, "Bearer dev"))),
+            (&cluster, whole_of(request("").header(header::AUTHORIZATION, "Bearer broken"))),
+        ] {
+            found.insert(served.send(request).await.0.as_u16());
+        }
+        let cannot = |code: &u16| matches!(*code, 408 | 500) || (*code == 413 && !is_post);
+        let missing: Vec<u16> = documented(&path)
+            .into_iter()
+            .filter(|code| !found.contains(code) && !cannot(code))
+            .collect();
+        // There is no shadow in these tests.
+        let allowed: &[u16] = if path.ends_with("shadow") { &[200] } else { &[] };
+        assert_eq!(missing, allowed, "{path} answers {found:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_late_is_not_waited_for() {
+    let request = post("/api/v1/try").body(Body::new(Held(3))).expect("request");
+    let (status, _) = Served::files(POLICIES).send(request).await;
+    assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
+}
+
+/// Bodies that do not come, however many, leave the places to those that do.
+#[tokio::test]
+async fn slow_bodies_hold_no_places() {
+    let served = Served::files(POLICIES);
+    let slow: Vec<_> = (0..2 * MAX_REQUESTS)
+        .map(|_| {
+            let request = post("/api/v1/try").body(Body::new(Held(100))).expect("request");
+            tokio::spawn(served.page.clone().oneshot(request))
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    let body = format!(r#"{{"objects": {}}}"#, Value::from(pod("p", "")));
+    let (status, answer) = served.tries("/api/v1/try", &body).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert!(slow.iter().all(|it| !it.is_finished()));
+    slow.iter().for_each(tokio::task::JoinHandle::abort);
+    // A client that asks whether it may send too much is told at once.
+    let request = post("/api/v1/try").header(header::EXPECT, "100-continue");
+    let request = request.body(Body::new(Held(100_000_000))).expect("request");
+    assert_eq!(served.send(request).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+/// A flood of unknown tokens from one address keeps no viewer of another one out.
+#[tokio::test]
+async fn one_peer_leaves_questions_to_the_others() {
+    let served = Served::with(POLICIES, |_| cluster(Arc::default()));
+    let of = |peer: [u8; 4], token: &str| {
+        let request = Request::get("/api/v1/status");
+        let request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        let mut request = request.body(Body::empty()).expect("request");
+        request.extensions_mut().insert(Peer(peer.into()));
+        request
+    };
+    let flood: Vec<_> = (0..100)
+        .map(|number| {
+            let request = of([10, 0, 0, 9], &format!("invented-{number}"));
+            tokio::spawn(served.page.clone().oneshot(request))
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    for viewer in 1..4 {
+        let (status, answer) = served.send(of([10, 0, 0, viewer], "admin")).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+    }
+    let mut refused = 0;
+    for answer in flood {
+        let answer = answer.await.expect("no panic").expect("infallible");
+        refused += usize::from(answer.status() == StatusCode::TOO_MANY_REQUESTS);
+    }
+    assert!(refused >= 50, "{refused}");
+}
+
 /// A page of another site whose name resolves to this machine.
 #[tokio::test]
 async fn names_of_other_machines_are_refused() {
@@ -698,7 +899,8 @@ async fn names_of_other_machines_are_refused() {
     assert_eq!(served.send(request).await.0, StatusCode::FORBIDDEN, "no host at all");
 }
 
-/// An API server that knows two tokens: `admin` may do all, `dev` what concerns namespace `shop`.
+/// An API server that knows two tokens: `admin` may do all, `dev` what concerns namespace `shop`. About `broken` it has
+/// no answer.
 fn cluster(asked: Arc<AtomicUsize>) -> Origin {
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let asked = Arc::clone(&asked);
@@ -708,6 +910,7 @@ fn cluster(asked: Arc<AtomicUsize>) -> Origin {
             let body = String::from_utf8_lossy(&body).into_owned();
             let has = |part: &str| body.contains(part);
             let status = match head.uri.path().rsplit('/').next() {
+                Some("tokenreviews") if has("\"token\":\"broken\"") => String::new(),
                 Some("tokenreviews") => {
                     asked.fetch_add(1, Ordering::Relaxed);
                     let user =

@@ -422,6 +422,7 @@ fn run_task(
         decisions.observe(Decided {
             webhook: webhook.path(),
             stages: stages(app, webhook),
+            policies,
             review,
             decision: &decision,
             took: started.elapsed(),

@@ -68,7 +68,7 @@ struct Waiting {
 
 /// Why a body was not received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(crate) enum Missing {
     /// More bytes than one body may have.
     TooLarge,
     /// More values than one body may have.
@@ -83,15 +83,15 @@ pub(super) enum Missing {
 
 /// A body that was not received, with the beginning that was.
 #[derive(Debug)]
-pub(super) struct NotReceived {
-    pub(super) why: Missing,
+pub(crate) struct NotReceived {
+    pub(crate) why: Missing,
     pub(super) beginning: Vec<u8>,
 }
 
 /// A received body. Dropping it returns its bytes to the budget.
 #[derive(Debug)]
-pub(super) struct Received {
-    pub(super) bytes: Bytes,
+pub(crate) struct Received {
+    pub(crate) bytes: Bytes,
     _held: Held,
     _large: Option<OwnedSemaphorePermit>,
 }
@@ -132,7 +132,7 @@ impl Bodies {
     }
 
     /// Receives a body of at most `limit` bytes until `deadline`.
-    pub(super) async fn receive(
+    pub(crate) async fn receive(
         &self,
         mut body: Body,
         limit: usize,
