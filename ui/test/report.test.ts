@@ -5,6 +5,7 @@ import { visible } from "../src/common/dom.ts";
 import { named, tokens } from "../src/common/source.ts";
 import { matchingCases } from "../src/report/cases.ts";
 import { coverageNumbers, hasCoverage, lines } from "../src/report/coverage.ts";
+import { short, ticks } from "../src/report/distribution.ts";
 import { explains } from "../src/report/explanation.ts";
 import { matching } from "../src/report/findings.ts";
 import { lintFindings, matchingLint } from "../src/report/lint.ts";
@@ -24,6 +25,21 @@ const page = (command: string, document: unknown): Page => ({
     { group: "", kind: "Pod", namespace: "shop", name: "web", place: "a.yaml:1:1", text: "kind: Pod\n" },
   ],
   omitted: [],
+});
+
+test("durations and their scale", () => {
+  for (const [nanoseconds, expected] of [
+    [7, "7 ns"],
+    [999, "999 ns"],
+    [1_234, "1.23 µs"],
+    [31_249, "31.2 µs"],
+    [2_000_000, "2 ms"],
+    [123_456_789_012, "123 s"],
+  ] as const)
+    assert.equal(short(nanoseconds), expected);
+  assert.deepEqual(ticks(3, 60), [5, 10, 20, 50]);
+  assert.deepEqual(ticks(900, 2e6), [1e3, 1e4, 1e5, 1e6]);
+  assert.deepEqual(ticks(6, 7), []);
 });
 
 test("a comment begins after a space", () => {

@@ -1,6 +1,7 @@
 // Documents that are lists of remarks, of figures or of differences: `migrate`, `bench` and `compare`.
 import { copyButton, counted, h } from "../common/dom.ts";
 import { source } from "../common/source.ts";
+import { histogram } from "./distribution.ts";
 import { title } from "./model.ts";
 import type { Json, Page } from "./page.ts";
 
@@ -212,6 +213,15 @@ export function figures(page: Page): HTMLElement {
       `${shown(cost.kind)} ${shown(cost.name)}`,
       shown(cost.time),
     ]);
+    const bins = list(it.distribution).map((bin) => ({
+      from: Number(bin.from ?? 0),
+      to: Number(bin.to ?? 0),
+      reviews: Number(bin.reviews ?? 0),
+    }));
+    const percentiles = ["p50", "p95", "p99"].flatMap((name): [string, number][] => {
+      const duration = known.get(name);
+      return duration === undefined ? [] : [[name, nanoseconds(duration)]];
+    });
     const facts = [
       "templateCount",
       "constraintCount",
@@ -239,6 +249,9 @@ export function figures(page: Page): HTMLElement {
           ),
         ),
       ),
+      bins.length > 0
+        ? histogram("How long reviews took (logarithmic), and how many", bins, percentiles)
+        : undefined,
       h("div", { class: "cards" }, [
         durations("Latency of a review (logarithmic)", latencies, true),
         durations("Start", entries("setupBreakdown")),

@@ -62,6 +62,8 @@ pub(super) struct Figures {
     pub(super) setup_parts: [Duration; 4],
     pub(super) total: Duration,
     pub(super) latencies: Latencies,
+    /// How many reviews took how long.
+    pub(super) distribution: Vec<Bin>,
     pub(super) violations: u64,
     pub(super) reviews_per_second: f64,
     /// Bytes of all measured reviews, if requested.
@@ -105,14 +107,60 @@ pub(super) struct Latencies {
     pub(super) p99: u64,
 }
 
+/// The reviews that took from `from` nanoseconds to less than `to`; those of the last bin, `to` at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bin {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) reviews: u64,
+}
+
+/// Bins of a distribution.
+const BINS: u32 = 48;
+
+/// How durations are distributed, in bins of equal width on a logarithmic scale; none without durations.
+fn distribution(sorted: &[u64]) -> Vec<Bin> {
+    let (Some(min), Some(max)) = (sorted.first(), sorted.last()) else { return Vec::new() };
+    if min == max {
+        return vec![Bin { from: *min, to: *max, reviews: sorted.len() as u64 }];
+    }
+    // A duration may be 0, which has no logarithm.
+    let (least, most) = ((*min).max(1) as f64, (*max).max(2) as f64);
+    let edge = |at: u32| match at {
+        0 => *min,
+        BINS => *max,
+        at => {
+            let edge = least * (most / least).powf(f64::from(at) / f64::from(BINS));
+            (edge.round() as u64).min(*max)
+        }
+    };
+    let mut counted = 0;
+    let bins = (0..BINS).map(|at| {
+        let (from, to) = (edge(at), edge(at + 1));
+        let before = counted;
+        counted = match at + 1 {
+            BINS => sorted.len(),
+            _ => sorted.partition_point(|it| *it < to),
+        };
+        Bin { from, to, reviews: (counted - before) as u64 }
+    });
+    // Near to each other, durations have fewer bins: those between two nanoseconds are empty.
+    bins.filter(|bin| bin.from < bin.to || bin.reviews > 0).collect()
+}
+
 impl Latencies {
-    pub(super) fn of(mut durations: Vec<u64>) -> Self {
+    /// The figures of durations, and how these are distributed.
+    pub(super) fn of(mut durations: Vec<u64>) -> (Self, Vec<Bin>) {
         durations.sort_unstable();
+        (Self::of_sorted(&durations), distribution(&durations))
+    }
+
+    fn of_sorted(durations: &[u64]) -> Self {
         let (Some(min), Some(max)) = (durations.first(), durations.last()) else {
             return Self::default();
         };
         let sum: u128 = durations.iter().map(|each| u128::from(*each)).sum();
-        let percentile = |percent| percentile(&durations, percent);
+        let percentile = |percent| percentile(durations, percent);
         Self {
             min: *min,
             max: *max,
@@ -199,6 +247,7 @@ impl Plan<'_> {
         })?;
         let total = started.elapsed();
         let reviews = durations.len();
+        let (latencies, distribution) = Latencies::of(durations);
         let mut costs = run.costs();
         for (now, before) in costs.iter_mut().zip(before) {
             now.cost = now.cost.since(before.cost);
@@ -217,7 +266,8 @@ impl Plan<'_> {
             setup: ready - began,
             setup_parts: [created - began, compiled - created, loaded - compiled, ready - loaded],
             total,
-            latencies: Latencies::of(durations),
+            latencies,
+            distribution,
             violations,
             reviews_per_second: reviews as f64 / total.as_secs_f64().max(f64::MIN_POSITIVE),
             bytes: self.memory.then_some(bytes),
@@ -411,8 +461,29 @@ mod tests {
             assert_eq!(percentile(&sorted, percent), expected, "{percent}");
         }
         assert_eq!(percentile(&[7], 99.0), 7);
-        let latencies = Latencies::of(vec![40, 10, 31, 20]);
+        let (latencies, _) = Latencies::of(vec![40, 10, 31, 20]);
         assert_eq!((latencies.min, latencies.max, latencies.mean), (10, 40, 25));
+    }
+
+    #[test]
+    fn distributions() {
+        let wide: Vec<u64> = (0..1_000).map(|it| 1_000 + it * it * it).collect();
+        for durations in [wide, vec![7], vec![0, 0, 0], vec![5, 6, 7], vec![0, u64::MAX], vec![3; 9]] {
+            let bins = distribution(&durations);
+            let edges: Vec<u64> = bins.iter().flat_map(|bin| [bin.from, bin.to]).collect();
+            assert!(edges.is_sorted(), "{bins:?}");
+            assert!(bins.len() <= BINS as usize && !bins.is_empty(), "{bins:?}");
+            for bin in &bins {
+                let is_last = bin == bins.last().expect("one");
+                let is_within =
+                    |it: &&u64| bin.from <= **it && (**it < bin.to || is_last && **it <= bin.to);
+                let within = durations.iter().filter(is_within).count() as u64;
+                assert_eq!(bin.reviews, within, "{bin:?} of {bins:?}");
+            }
+            let all: u64 = bins.iter().map(|bin| bin.reviews).sum();
+            assert_eq!(all, durations.len() as u64);
+        }
+        assert_eq!(distribution(&[]), []);
     }
 
     #[test]

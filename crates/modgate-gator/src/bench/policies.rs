@@ -108,6 +108,8 @@ pub(super) fn measure(plan: &Plan<'_>) -> Result<Figures, String> {
     costs.sort_by_key(|each| Reverse(each.cost.time));
     costs.truncate(if plan.top == 0 { SHOWN } else { plan.top });
     let policies = set.names().count();
+    let reviews_per_second = durations.len() as f64 / total.as_secs_f64().max(f64::MIN_POSITIVE);
+    let (latencies, distribution) = Latencies::of(durations);
     Ok(Figures {
         engine: NAME,
         templates: policies,
@@ -118,8 +120,9 @@ pub(super) fn measure(plan: &Plan<'_>) -> Result<Figures, String> {
         setup: ready - began,
         setup_parts: [Duration::ZERO, compiled - began, Duration::ZERO, ready - compiled],
         total,
-        reviews_per_second: durations.len() as f64 / total.as_secs_f64().max(f64::MIN_POSITIVE),
-        latencies: Latencies::of(durations),
+        reviews_per_second,
+        latencies,
+        distribution,
         violations,
         bytes: plan.memory.then_some(bytes),
         stats: Vec::new(),

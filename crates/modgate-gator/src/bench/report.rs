@@ -166,32 +166,31 @@ fn engines(figures: &[Figures]) -> String {
 
 /// The document of `--output json` and `yaml`; durations are texts.
 pub(super) fn printed(figures: &[Figures]) -> Node {
+    Node::List(figures.iter().map(|figures| map(members(figures))).collect())
+}
+
+fn members(figures: &Figures) -> Members {
     let text = |nanoseconds: u64| Node::text(go_duration(nanoseconds));
-    let list = figures.iter().map(|figures| {
-        let mut members = head(figures);
-        members.push(("totalReviews", int(figures.reviews())));
-        members.extend(timing(figures, text));
-        if let (Some(total), Some(each)) = (figures.bytes, figures.bytes_per_review()) {
-            let memory = [
-                ("bytesPerReview", Node::text(bytes(each))),
-                ("totalBytes", Node::text(bytes(total))),
-            ];
-            members.push(("memoryStats", Node::map(memory)));
-        }
-        let stat = |name: &str, value: i64| {
-            Node::map([
-                ("name", Node::text(name)),
-                ("value", Node::Value(value.into())),
-                ("source", Node::text(format!("engine/{}", source(figures)))),
-            ])
-        };
-        members.extend(stats(figures, &stat));
-        members.extend(costs(figures));
-        members.extend(skipped(figures));
-        members.push(("referentialDataSupported", Node::Value(figures.referential_data.into())));
-        map(members)
-    });
-    Node::List(list.collect())
+    let mut members = head(figures);
+    members.push(("totalReviews", int(figures.reviews())));
+    members.extend(timing(figures, text));
+    if let (Some(total), Some(each)) = (figures.bytes, figures.bytes_per_review()) {
+        let memory =
+            [("bytesPerReview", Node::text(bytes(each))), ("totalBytes", Node::text(bytes(total)))];
+        members.push(("memoryStats", Node::map(memory)));
+    }
+    let stat = |name: &str, value: i64| {
+        Node::map([
+            ("name", Node::text(name)),
+            ("value", Node::Value(value.into())),
+            ("source", Node::text(format!("engine/{}", source(figures)))),
+        ])
+    };
+    members.extend(stats(figures, &stat));
+    members.extend(costs(figures));
+    members.extend(skipped(figures));
+    members.push(("referentialDataSupported", Node::Value(figures.referential_data.into())));
+    members
 }
 
 /// For `--top`, which the original does not have.
@@ -301,10 +300,23 @@ fn skipped(figures: &Figures) -> Members {
     .collect()
 }
 
-/// The figures as one HTML file.
+/// The figures as one HTML file: with the distributions, which the formats of the original do not have.
 pub(super) fn html(figures: &[Figures]) -> String {
+    let list = figures.iter().map(|figures| {
+        let mut members = members(figures);
+        let bins = figures.distribution.iter().map(|bin| {
+            Node::map([
+                ("from", int(bin.from)),
+                ("to", int(bin.to)),
+                ("reviews", int(bin.reviews)),
+            ])
+        });
+        members.push(("distribution", Node::List(bins.collect())));
+        map(members)
+    });
     // It is JSON that was just written.
-    let document = Value::from_json(json(&printed(figures)).as_bytes()).unwrap_or_default();
+    let document = json(&Node::List(list.collect()));
+    let document = Value::from_json(document.as_bytes()).unwrap_or_default();
     modgate_ui::Page::new("bench", env!("CARGO_PKG_VERSION"), document).html()
 }
 
