@@ -426,8 +426,19 @@ impl Pointer {
         steps.collect()
     }
 
-    /// What is wrong with the pointer, if no object has the place.
-    pub(crate) fn fault(&self, objects: &Objects<'_>) -> Option<(Code, String, Option<String>)> {
+    /// What is wrong with the pointer, if no object has the place. A patch may create parents that are missing.
+    pub(crate) fn fault(
+        &self,
+        objects: &Objects<'_>,
+        creates_parents: bool,
+    ) -> Option<(Code, String, Option<String>)> {
+        let so = match creates_parents {
+            true => {
+                ": where it is missing, the patch makes an object of it, which the API server refuses; where it is \
+                 not, the patch fails"
+            }
+            false => ", so the patch fails",
+        };
         let steps = self.steps();
         let Fault { at, what } = objects.fault(&steps)?;
         let before = self.written(at);
@@ -439,7 +450,7 @@ impl Pointer {
             ),
             What::OfList(..) => (
                 Code::PatchPath,
-                format!("`{before}` is a list, whose elements have numbers, so the patch fails"),
+                format!("`{before}` is a list, whose elements have numbers{so}"),
                 Some(format!("write `{before}/0`, or `{before}/-` to add at the end")),
             ),
             What::OfScalar(_) => {
@@ -451,7 +462,7 @@ impl Pointer {
                 let is_of_map = is_certain(steps.get(..at).unwrap_or_default());
                 (
                     Code::PatchPath,
-                    format!("`{before}` has no members, so the patch fails"),
+                    format!("`{before}` has no members{so}"),
                     is_of_map.then_some(help),
                 )
             }
@@ -564,7 +575,7 @@ mod tests {
                 Some("write `/spec/containers/0`, or `/spec/containers/-` to add at the end"),
             ),
         ] {
-            let fault = Pointer::parse(pointer).expect(pointer).fault(&pods);
+            let fault = Pointer::parse(pointer).expect(pointer).fault(&pods, false);
             assert_eq!(fault.and_then(|(_, _, help)| help).as_deref(), expected, "{pointer}");
         }
         assert!(Pointer::parse("spec").is_none());

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Code, EngineConfig, PolicyId, PolicySource, Problem, Severity,
-    jsonpatch::PatchOperation,
+    jsonpatch::{Op, PatchOperation},
     lint::{
         known_fields,
         places::{self, Fault, Objects, Pointer, Step, What},
@@ -85,8 +85,8 @@ pub(super) fn lint(
             let operation = rule.spec.patch.get(step.index);
             let path = operation.and_then(|operation| operation.path.as_deref());
             let pointer = path.and_then(Pointer::parse);
-            if let Some((code, message, help)) = pointer.as_ref().and_then(|it| it.fault(&objects))
-            {
+            let fault = pointer.as_ref().and_then(|it| it.fault(&objects, step.op == Op::Add));
+            if let Some((code, message, help)) = fault {
                 lints.push(code, format!("spec.patch[{}].path", step.index), message, help);
             }
             if let Some(select) = &step.select {
