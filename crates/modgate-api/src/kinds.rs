@@ -118,6 +118,37 @@ const KINDS: [(&str, &[&str]); 24] = [
     ("storagemigration.k8s.io", &["StorageVersionMigration"]),
 ];
 
+/// The short names of resources that people type, and their kinds.
+const SHORT_NAMES: &[(&str, &str)] = &[
+    ("cj", "CronJob"),
+    ("cm", "ConfigMap"),
+    ("crd", "CustomResourceDefinition"),
+    ("crds", "CustomResourceDefinition"),
+    ("csr", "CertificateSigningRequest"),
+    ("deploy", "Deployment"),
+    ("ds", "DaemonSet"),
+    ("ep", "Endpoints"),
+    ("ev", "Event"),
+    ("hpa", "HorizontalPodAutoscaler"),
+    ("ing", "Ingress"),
+    ("limits", "LimitRange"),
+    ("netpol", "NetworkPolicy"),
+    ("no", "Node"),
+    ("ns", "Namespace"),
+    ("pc", "PriorityClass"),
+    ("pdb", "PodDisruptionBudget"),
+    ("po", "Pod"),
+    ("pv", "PersistentVolume"),
+    ("pvc", "PersistentVolumeClaim"),
+    ("quota", "ResourceQuota"),
+    ("rc", "ReplicationController"),
+    ("rs", "ReplicaSet"),
+    ("sa", "ServiceAccount"),
+    ("sc", "StorageClass"),
+    ("sts", "StatefulSet"),
+    ("svc", "Service"),
+];
+
 /// The API groups of Kubernetes; the core group is the empty text.
 pub fn groups() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|(group, _)| *group)
@@ -167,9 +198,43 @@ pub fn of_resource_name(name: &str) -> Option<&'static str> {
     all().find(is_it)
 }
 
+/// The kind that `name` means for people: the name of a resource (`deployments`, `deployments.apps`), its short name
+/// (`deploy`), or the kind in other letters.
+///
+/// ```
+/// assert_eq!(modgate_api::kinds::of_typed_name("deploy"), Some("Deployment"));
+/// ```
+pub fn of_typed_name(name: &str) -> Option<&'static str> {
+    let (plain, group) = name.split_once('.').unwrap_or((name, ""));
+    let short = SHORT_NAMES.iter().find(|(short, _)| short.eq_ignore_ascii_case(plain));
+    let kind = short.map(|(_, kind)| *kind).or_else(|| of_resource_name(plain))?;
+    (group.is_empty() || groups_of(kind).any(|known| known == group)).then_some(kind)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_people_type() {
+        for (name, kind) in [
+            ("cm", Some("ConfigMap")),
+            ("Deploy", Some("Deployment")),
+            ("deploy.apps", Some("Deployment")),
+            ("deployments.apps", Some("Deployment")),
+            ("deployments.example.org", None),
+            ("sts", Some("StatefulSet")),
+            ("configmaps", Some("ConfigMap")),
+            ("ConfigMap", Some("ConfigMap")),
+            ("widgets", None),
+        ] {
+            assert_eq!(of_typed_name(name), kind, "{name}");
+        }
+        for (short, kind) in SHORT_NAMES {
+            assert!(all().any(|known| known == *kind), "{kind}");
+            assert_eq!(of_resource_name(short), None, "{short} is the name of another resource");
+        }
+    }
 
     #[test]
     fn names_of_resources() {

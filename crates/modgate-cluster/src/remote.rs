@@ -67,6 +67,8 @@ pub struct Resource {
     pub plural: String,
     /// Such as `Pod`; not needed to ask.
     pub kind: String,
+    /// Such as `po`; not needed to ask.
+    pub short_names: Vec<String>,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
 }
@@ -79,8 +81,19 @@ impl Resource {
             version: version.to_owned(),
             plural: plural.to_owned(),
             kind: String::new(),
+            short_names: Vec::new(),
             namespaced: false,
         }
+    }
+
+    /// Whether `name` means this kind for people: the kind, the resource or one of its short names, in any case, with
+    /// or without the group (`deployments.apps`).
+    pub fn is_typed(&self, name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        let (plain, group) = name.split_once('.').unwrap_or((&name, &self.group));
+        let is_short = || self.short_names.iter().any(|short| short == plain);
+        group == self.group
+            && (plain == self.plural || plain == self.kind.to_ascii_lowercase() || is_short())
     }
 
     fn path(&self, namespace: &str, name: &str) -> String {
@@ -308,11 +321,14 @@ impl Remote {
             let plural = it.get("name")?.as_str()?;
             let listed = verbs.iter().any(|verb| verb.as_str() == Some("list"));
             (listed && !plural.contains('/')).then_some(())?;
+            let short_names = it.get("shortNames").and_then(Value::as_array).into_iter().flatten();
+            let short_names = short_names.filter_map(|it| Some(it.as_str()?.to_owned())).collect();
             Some(Resource {
                 group: group.to_owned(),
                 version: version.to_owned(),
                 plural: plural.to_owned(),
                 kind: it.get("kind")?.as_str()?.to_owned(),
+                short_names,
                 namespaced: it.get("namespaced")?.as_bool()?,
             })
         };

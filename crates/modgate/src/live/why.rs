@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use modgate_engine::api::meta::Operation;
+use modgate_engine::api::{kinds, meta::Operation};
 use modgate_value::Value;
 
 use super::{
@@ -43,7 +43,7 @@ Exit codes:
 /// Arguments of `modgate why`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {
-    /// The object, as `kind/name`. Without it and a file, the last denial of the namespace.
+    /// The object, as `kind/name`; short names such as `deploy/web` do as well. Without it and a file, the last denial of the namespace.
     #[arg(value_name = "KIND/NAME", conflicts_with = "filename")]
     object: Option<String>,
     /// Evaluate the objects of a file, or of standard input (`-`).
@@ -284,29 +284,25 @@ fn of_object(args: &WhyArgs, object: &str, terminal: &Terminal) -> Result<Shown>
             terminal,
         )?),
     };
-    // Without a cluster, the kind is taken as it is written in objects.
     let resource = cluster.as_ref().map(|cluster| {
-        let is_it = |it: &&modgate_cluster::remote::Resource| {
-            let wanted = kind.to_ascii_lowercase();
-            [it.kind.to_ascii_lowercase(), it.plural.clone(), format!("{}.{}", it.plural, it.group)]
-                .contains(&wanted)
-        };
         cluster
             .kinds
             .iter()
-            .find(is_it)
+            .find(|it| it.is_typed(kind))
             .with_context(|| format!("the cluster has no kind `{kind}`"))
     });
     let resource = resource.transpose()?;
     let namespaced = resource.is_none_or(|it| it.namespaced);
     let namespace = if namespaced { args.namespace.as_str() } else { "" };
-    let written = resource.map_or(kind, |it| it.kind.as_str());
+    // Without a cluster, a kind that Kubernetes does not have is taken as it is written in objects.
+    let known = || kinds::of_typed_name(kind).unwrap_or(kind);
+    let written = resource.map_or_else(known, |it| it.kind.as_str());
     let more = format!("&kind={}&name={}", escaped(written), escaped(name));
     if let Some(denial) = last_denial(&pages, namespace, &more)? {
         return Ok(denial);
     }
     let (Some(cluster), Some(resource)) = (&cluster, resource) else {
-        bail!("modgate remembers no denial of {kind} {name} in namespace {namespace}");
+        bail!("modgate remembers no denial of {written} {name} in namespace {namespace}");
     };
     let found = cluster.remote.get(resource, namespace, name)?;
     let found = found.with_context(|| {

@@ -199,6 +199,11 @@ fn why_explains_denials() {
     assert_eq!(document["decision"]["name"], "safe");
     assert_eq!(document["changed"], false);
 
+    for kind in ["pod", "pods", "po", "PO"] {
+        let named = live.ask(&["why", &format!("{kind}/safe"), "-n", "bank"]);
+        assert!(out(&named).contains("denied: Pod bank/safe"), "{kind}: {}", errors(&named));
+    }
+
     // Of an object that was allowed there is no denial; as a file it is evaluated.
     assert!(live.admit("/v1/admit", "bank", "plain", json!({})));
     let allowed = live.ask(&["why", "Pod/plain", "-n", "bank"]);
