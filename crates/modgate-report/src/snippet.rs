@@ -10,6 +10,7 @@ pub fn snippet(diagnostic: &Diagnostic, colour: bool) -> String {
         Severity::Warning => Level::WARNING,
         Severity::Note => Level::NOTE,
     };
+    let name = diagnostic.source.as_ref().map(|it| one_line(&it.name)).unwrap_or_default();
     let title = level.primary_title(printable(&diagnostic.message));
     let mut group = Group::with_title(match diagnostic.code {
         Some(code) => title.id(code),
@@ -23,7 +24,7 @@ pub fn snippet(diagnostic: &Diagnostic, colour: bool) -> String {
                 .label(printable(&label.message))
         });
         let snippet = Snippet::source(&*source.text)
-            .path((!source.name.is_empty()).then_some(&*source.name))
+            .path((!name.is_empty()).then_some(&*name))
             .annotation(primary)
             .annotations(labels);
         group = group.element(snippet);
@@ -94,6 +95,13 @@ mod tests {
     fn control_characters_are_shown_not_obeyed() {
         assert_eq!(printable("a\u{1b}[31mb\n\u{e9}"), "a\\u{1b}[31mb\n\u{e9}");
         assert_eq!(one_line("a\n::error::\u{202e}\u{e9}"), "a\\n::error::\\u{202e}\u{e9}");
+    }
+
+    #[test]
+    fn the_name_of_a_file_is_one_line() {
+        let source = Source::new("a\n::error::\u{1b}[31m.yaml", "x");
+        let shown = snippet(&Diagnostic::error("wrong").at(source, 0..1), false);
+        assert!(shown.contains(" --> a\\n::error::\\u{1b}[31m.yaml:1:1\n"), "{shown}");
     }
 
     #[test]

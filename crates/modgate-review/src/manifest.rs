@@ -56,10 +56,10 @@ impl Manifest {
         PolicySource { origin: self.origin, object: self.object, positions: Some(self.positions) }
     }
 
-    /// `file:line:column` of the object.
+    /// `file:line:column` of the object, on one line.
     pub fn location(&self) -> String {
         let yaml::Position { line, column, .. } = self.positions.nearest("");
-        format!("{}:{line}:{column}", self.origin)
+        format!("{}:{line}:{column}", modgate_report::one_line(&self.origin))
     }
 
     /// A finding about the object as a whole.

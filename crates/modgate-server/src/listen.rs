@@ -27,11 +27,11 @@ use tokio::{
 };
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
+pub(crate) use self::requests::{Peer, waits_for_continue};
 use self::{
     connections::{Connection, Connections, Limits},
     requests::Requests,
 };
-pub(crate) use self::requests::{Peer, waits_for_continue};
 
 /// The time from a connection to the head of its first request, handshake included.
 const FIRST_REQUEST: Duration = Duration::from_secs(10);
@@ -396,7 +396,8 @@ mod tests {
         let mut bench = Bench::new();
         bench.routes = Router::new().route("/", post(async || "no"));
         let mut client = bench.open().await;
-        let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
+        let head =
+            "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
         client.write_all(head.as_bytes()).await.expect("sent");
         let answer = read(&mut client).await;
         assert!(answer.starts_with("http/1.1 200"), "{answer}");

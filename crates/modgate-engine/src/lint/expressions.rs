@@ -460,7 +460,9 @@ impl<'e> Lints<'e> {
         for field in paths {
             let Kind::Literal(Literal::String(path)) = &field.value.kind else { continue };
             let pointer = Pointer::parse(path);
-            if let Some((code, message, help)) = pointer.and_then(|it| it.fault(self.objects, false)) {
+            if let Some((code, message, help)) =
+                pointer.and_then(|it| it.fault(self.objects, false))
+            {
                 self.push(code, field.value.span, message, help);
             }
         }

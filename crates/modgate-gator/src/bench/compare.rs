@@ -213,6 +213,7 @@ mod tests {
                 p95: nanoseconds,
                 p99: nanoseconds,
             },
+            distribution: Vec::new(),
             violations: 0,
             reviews_per_second: per_second,
             bytes,

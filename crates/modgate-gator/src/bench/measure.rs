@@ -468,7 +468,9 @@ mod tests {
     #[test]
     fn distributions() {
         let wide: Vec<u64> = (0..1_000).map(|it| 1_000 + it * it * it).collect();
-        for durations in [wide, vec![7], vec![0, 0, 0], vec![5, 6, 7], vec![0, u64::MAX], vec![3; 9]] {
+        for durations in
+            [wide, vec![7], vec![0, 0, 0], vec![5, 6, 7], vec![0, u64::MAX], vec![3; 9]]
+        {
             let bins = distribution(&durations);
             let edges: Vec<u64> = bins.iter().flat_map(|bin| [bin.from, bin.to]).collect();
             assert!(edges.is_sorted(), "{bins:?}");

@@ -305,11 +305,7 @@ pub(super) fn html(figures: &[Figures]) -> String {
     let list = figures.iter().map(|figures| {
         let mut members = members(figures);
         let bins = figures.distribution.iter().map(|bin| {
-            Node::map([
-                ("from", int(bin.from)),
-                ("to", int(bin.to)),
-                ("reviews", int(bin.reviews)),
-            ])
+            Node::map([("from", int(bin.from)), ("to", int(bin.to)), ("reviews", int(bin.reviews))])
         });
         members.push(("distribution", Node::List(bins.collect())));
         map(members)
