@@ -261,7 +261,7 @@ fn failures(out: &mut String, file: &FileReport) {
     }
 }
 
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+fn line(out: &mut String, text: fmt::Arguments<'_>) {
     // Writing to a `String` cannot fail.
     let _ = writeln!(out, "{text}");
 }
