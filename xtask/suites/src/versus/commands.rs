@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use modgate_e2e::originals::{Library, documents};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Answers, Report, say, webhooks::megabytes};
 use crate::load::{ProcessFigures, library};
@@ -134,11 +134,16 @@ fn without_time(line: &str) -> String {
 /// The results of `test`, and the exit code.
 fn results_of(ran: &Ran) -> Result<Vec<String>> {
     let results: Vec<Value> = serde_json::from_str(&ran.stdout).context("the results of `test`")?;
-    let named = |object: &Value| json!([object["kind"], object["metadata"]["name"]]);
-    let line = |it: &Value| {
-        let (constraint, object) = (named(&it["constraint"]), named(&it["violatingObject"]));
-        json!([constraint, object, it["enforcementAction"], it["msg"]]).to_string()
-    };
+    let parts = [
+        "/constraint/kind",
+        "/constraint/metadata/name",
+        "/violatingObject/kind",
+        "/violatingObject/metadata/name",
+        "/enforcementAction",
+        "/msg",
+    ];
+    let line =
+        |it: &Value| Value::from_iter(parts.map(|part| it.pointer(part).cloned())).to_string();
     let mut lines: Vec<String> = results.iter().map(line).collect();
     lines.push(format!("exit code {:?}", ran.code));
     Ok(lines)
