@@ -295,7 +295,8 @@ mod tests {
 
     #[test]
     fn dates_of_compiling_are_found() {
-        let program = b"\0v%i (built on %s, %s)\0Nov 27 2026\x0018:41:49\0Jan  2 2027\0Jan  1 1970\0";
+        let program =
+            b"\0v%i (built on %s, %s)\0Nov 27 2026\x0018:41:49\0Jan  2 2027\0Jan  1 1970\0";
         assert_eq!(dates_in(program), ["Nov 27 2026", "Jan  2 2027"]);
         assert!(dates_in(b"\0Nov 27 2026 was\0Now 27 2026\0Nov 99 2026\0").is_empty());
     }
