@@ -10,13 +10,12 @@ mod sizes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
+    fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context as _, Result, ensure};
-use modgate_corpus::corpus;
+use modgate_corpus::{corpus, program};
 use modgate_value::Value;
 
 #[derive(Debug, clap::Args)]
@@ -265,11 +264,7 @@ fn words(circle: &circles::Circle) -> String {
 
 /// What cargo prints, in the repository.
 fn cargo(arguments: &[&str]) -> Result<String> {
-    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(arguments)
-        .current_dir(corpus::repository())
-        .output()
-        .context("cannot run cargo")?;
+    let output = program::cargo().args(arguments).output().context("cannot run cargo")?;
     ensure!(
         output.status.success(),
         "cargo {} failed: {}",

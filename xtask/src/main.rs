@@ -16,12 +16,12 @@ mod supply;
 use std::{
     env,
     ffi::OsString,
-    process::{Command, ExitCode, exit},
+    process::{ExitCode, exit},
 };
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use modgate_corpus::corpus;
+use modgate_corpus::{corpus, program};
 
 /// modgate's project tasks.
 #[derive(Debug, Parser)]
@@ -118,7 +118,7 @@ fn report(error: &anyhow::Error) {
 /// Builds `xtask-suites` and runs it with the arguments of this process.
 fn suites() -> Result<bool> {
     let manifest = corpus::repository().join("Cargo.toml");
-    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let status = program::cargo()
         .args(["run", "--quiet", "--package", "xtask-suites", "--manifest-path"])
         .arg(manifest)
         .arg("--")

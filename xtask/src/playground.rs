@@ -3,7 +3,7 @@
 use std::{env, process::Command};
 
 use anyhow::{Context as _, Result};
-use modgate_corpus::corpus;
+use modgate_corpus::{corpus, program};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 const PROFILE: &str = "page";
@@ -22,13 +22,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let root = corpus::repository();
     if !args.page {
-        let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut build = program::cargo();
         build
             .args(["rustc", "--package", "modgate-playground-wasm", "--lib"])
             .args(["--crate-type", "cdylib", "--target", TARGET, "--profile", PROFILE])
             .arg("--")
-            .args(["-C", &format!("link-arg=-zstack-size={STACK}")])
-            .current_dir(&root);
+            .args(["-C", &format!("link-arg=-zstack-size={STACK}")]);
         if !build.status().context("cannot run cargo")?.success() {
             return Ok(false);
         }

@@ -13,13 +13,12 @@ mod notices;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    env, fs,
+    fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context as _, Result, ensure};
-use modgate_corpus::corpus;
+use modgate_corpus::{corpus, program};
 use modgate_value::{Object, Value, json};
 
 /// Options of `cargo xtask supply`.
@@ -158,7 +157,7 @@ impl Supply {
             .filter_map(|it| Some(((it.name, it.version), it.checksum?)))
             .collect();
         for target in targets {
-            let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            let output = program::cargo()
                 .args([
                     "metadata",
                     "--format-version",
@@ -167,7 +166,6 @@ impl Supply {
                     "--filter-platform",
                     target,
                 ])
-                .current_dir(corpus::repository())
                 .output()
                 .context("cannot run cargo")?;
             ensure!(

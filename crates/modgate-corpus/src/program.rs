@@ -12,6 +12,21 @@ use modgate_value::Value;
 
 use crate::corpus;
 
+/// Cargo, in the repository, with the environment of a person's shell: cargo tells a task that it runs what package
+/// that is, and build scripts that read this (ring's does) would run again, with all that depends on them.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(corpus::repository());
+    for (name, _) in env::vars_os() {
+        let of_package =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(of_package) {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
+}
+
 /// Builds the program, once in a process; where it is.
 ///
 /// # Errors
@@ -29,10 +44,9 @@ pub fn built() -> Result<&'static Path> {
 fn build() -> Result<PathBuf> {
     // With the testkit, so that dependencies have the features that they have in tests: alone, tokio and all
     // that depends on it would be compiled again.
-    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let output = cargo()
         .args(["build", "--quiet", "--package", "modgate", "--package", "modgate-testkit"])
         .args(["--message-format", "json-render-diagnostics"])
-        .current_dir(corpus::repository())
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo")?;

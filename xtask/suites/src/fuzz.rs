@@ -6,7 +6,7 @@
 //! `fuzz/regressions`, from where every run of the tests replays it.
 
 use std::{
-    env, fs,
+    fs,
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -20,6 +20,7 @@ use modgate_e2e::fuzz::{named, targets};
 use modgate_testkit::{
     Roots, corpus,
     fuzz::{Mutations, Target},
+    program,
 };
 use modgate_value::Value;
 
@@ -157,10 +158,9 @@ fn plain(targets: &[&Target], folder: &Path, roots: &Roots, args: &Args) -> Resu
 
 /// Builds the program with libFuzzer, its crates of this workspace with coverage, and says where it is.
 fn build(folder: &Path) -> Result<PathBuf> {
-    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let output = program::cargo()
         .args(["build", "--package", "modgate-e2e", "--bin", "modgate-fuzz"])
         .args(["--features", "libfuzzer", "--message-format", "json-render-diagnostics"])
-        .current_dir(corpus::repository())
         .env("RUSTC_WORKSPACE_WRAPPER", folder.join("rustc.sh"))
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "2")
         .env("CARGO_INCREMENTAL", "0")

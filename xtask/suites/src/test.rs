@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow};
-use modgate_testkit::{cluster, corpus, report};
+use modgate_testkit::{cluster, program::cargo, report};
 use modgate_value::Value;
 
 #[derive(Debug, clap::Args)]
@@ -95,13 +95,6 @@ fn cluster_builds() -> bool {
             false
         }
     }
-}
-
-/// Cargo, in the repository.
-fn cargo() -> Command {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(corpus::repository());
-    cargo
 }
 
 /// How many of the slowest tests are printed.
