@@ -52,7 +52,6 @@ pub struct Served {
     pub address: SocketAddr,
     /// Where its metrics are.
     pub metrics: SocketAddr,
-    health: SocketAddr,
     folder: TempDir,
     tls: Arc<ClientConfig>,
 }
@@ -88,7 +87,7 @@ impl Served {
             command.env(name, value);
         }
         command.env("POD_NAME", POD);
-        Self::start(command, cluster, folder, [address, metrics, health])
+        Self::start(command, cluster, folder, [address, metrics], (health, "/readyz"))
     }
 
     /// KubeMod's operator.
@@ -110,7 +109,8 @@ impl Served {
             .args(["-operator-health-probe-addr", &health.to_string()])
             // Where it looks for its certificate.
             .env("TMPDIR", folder.path());
-        Self::start(command, cluster, folder, [address, metrics, health])
+        // Without the slash it redirects.
+        Self::start(command, cluster, folder, [address, metrics], (health, "/readyz/"))
     }
 
     /// `modgate serve` for the same cluster.
@@ -135,14 +135,15 @@ impl Served {
             .args(["--health-addr", &health.to_string()])
             .args(as_gatekeeper(&folder, operations))
             .args(more);
-        Self::start(command, cluster, folder, [address, metrics, health])
+        Self::start(command, cluster, folder, [address, metrics], (health, "/readyz"))
     }
 
     fn start(
         mut command: Command,
         cluster: &Cluster,
         folder: TempDir,
-        [address, metrics, health]: [SocketAddr; 3],
+        [address, metrics]: [SocketAddr; 2],
+        (health, probe): (SocketAddr, &str),
     ) -> Result<Self> {
         let log = File::create(folder.path().join(LOG))?;
         let kubeconfig = cluster.kubeconfig();
@@ -156,8 +157,9 @@ impl Served {
             .with_context(|| format!("start {}", command.get_program().display()))?;
         let mut tls = client::trusting(&[&rustls::version::TLS13])?.with_no_client_auth();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let mut served = Self { process, address, metrics, health, folder, tls: Arc::new(tls) };
-        served.until("it is ready", |served| Ok(client::is_ready(served.health)))?;
+        let mut served = Self { process, address, metrics, folder, tls: Arc::new(tls) };
+        let answers = || client::get(health, probe).is_ok_and(|response| response.status == 200);
+        served.until("it is ready", |_| Ok(answers()))?;
         Ok(served)
     }
 

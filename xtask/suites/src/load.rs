@@ -21,6 +21,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_e2e::connection::Connection;
 use modgate_testkit::client;
 use modgate_value::{Object, Value};
@@ -91,7 +92,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let target = Target::resolve(&args.address, &args.route)?;
     let request =
         Request::prepare(&target, &fs::read(body).with_context(|| body.display().to_string())?)?;
-    let expected = Expected { allowed: args.expect_allowed, patch: args.expect_patch };
+    let expected =
+        Expected { allowed: args.expect_allowed, patch: args.expect_patch, any_order: false };
 
     let page = args.page.as_deref().map(viewers::resolve).transpose()?;
     let cpu_before = args.pid.and_then(ProcessFigures::read);
@@ -234,6 +236,8 @@ impl Request {
 pub(crate) struct Expected {
     pub(crate) allowed: Option<bool>,
     pub(crate) patch: Option<bool>,
+    /// Whether a patch may have the operations of the first one in another order, as KubeMod's do.
+    pub(crate) any_order: bool,
 }
 
 /// The first answer, which all others must equal.
@@ -272,6 +276,16 @@ impl Fields {
     }
 }
 
+/// The operations of a patch, sorted by their texts.
+fn operations(fields: &Fields) -> Result<Option<Vec<String>>> {
+    let Some(patch) = &fields.patch else { return Ok(None) };
+    let patch = Value::from_json(&STANDARD.decode(patch).context("the patch is no base64")?)?;
+    let operations = patch.as_array().context("the patch is no list")?;
+    let mut texts: Vec<_> = operations.iter().map(Value::to_json).collect();
+    texts.sort_unstable();
+    Ok(Some(texts))
+}
+
 impl Reference {
     /// Checks one answer.
     pub(crate) fn check(&self, uid: &str, body: &[u8], expected: &Expected) -> Result<()> {
@@ -293,9 +307,11 @@ impl Reference {
         }
         let fields = Fields::parse(body)?;
         ensure!(fields.uid == uid, "uid `{}` answers uid `{uid}`", fields.uid);
+        let first = &first.fields;
+        let same_patch = fields.patch == first.patch
+            || expected.any_order && operations(&fields)? == operations(first)?;
         ensure!(
-            (fields.allowed, &fields.patch, fields.code)
-                == (first.fields.allowed, &first.fields.patch, first.fields.code),
+            (fields.allowed, fields.code) == (first.allowed, first.code) && same_patch,
             "the answer differs from the first one"
         );
         Ok(())
@@ -658,7 +674,7 @@ fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
 mod tests {
     use super::*;
 
-    const ANY: Expected = Expected { allowed: None, patch: None };
+    const ANY: Expected = Expected { allowed: None, patch: None, any_order: false };
 
     fn answer(uid: &str, allowed: bool, patch: &str) -> Vec<u8> {
         format!(r#"{{"response":{{"uid":"{uid}","allowed":{allowed},"patch":"{patch}"}}}}"#)
@@ -681,10 +697,25 @@ mod tests {
     }
 
     #[test]
+    fn operations_may_be_in_another_order_if_the_caller_says_so() {
+        let body = |patch: &str| answer("a", true, &STANDARD.encode(patch));
+        let any_order = Expected { any_order: true, ..ANY };
+        let check = |patch: &str, expected: &Expected| {
+            let reference = Reference::default();
+            assert!(reference.check("a", &body("[1,2]"), expected).is_ok());
+            reference.check("a", &body(patch), expected).is_ok()
+        };
+        assert!(check("[2,1]", &any_order));
+        assert!(!check("[2,1]", &ANY));
+        assert!(!check("[2,2]", &any_order));
+        assert!(!check("[1]", &any_order));
+    }
+
+    #[test]
     fn the_first_answer_must_be_the_expected_one() {
-        let denied = Expected { allowed: Some(false), patch: None };
+        let denied = Expected { allowed: Some(false), ..ANY };
         assert!(Reference::default().check("a", &answer("a", true, "p"), &denied).is_err());
-        let bare = Expected { allowed: Some(true), patch: Some(false) };
+        let bare = Expected { allowed: Some(true), patch: Some(false), ..ANY };
         assert!(Reference::default().check("a", &answer("a", true, "p"), &bare).is_err());
     }
 

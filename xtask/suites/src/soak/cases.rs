@@ -85,7 +85,7 @@ pub(super) fn cases(address: SocketAddr) -> Result<Vec<Case>> {
                 name: name.to_owned(),
                 request: Request::prepare(&target, review.as_bytes())?,
                 target,
-                expected: Expected { allowed: Some(allowed), patch },
+                expected: Expected { allowed: Some(allowed), patch, any_order: false },
                 reference: Reference::default(),
             })
         })

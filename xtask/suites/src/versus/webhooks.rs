@@ -39,7 +39,7 @@ type Loads<'l> = [(&'l str, &'l Value)];
 fn side(
     seconds: u64,
     served: &Served,
-    route: &str,
+    (route, any_order): (&str, bool),
     reviews: &[Value],
     loads: &Loads<'_>,
 ) -> Result<Side> {
@@ -50,18 +50,23 @@ fn side(
         .iter()
         .map(|(what, review)| {
             say(what);
-            put(seconds, served, route, review).with_context(|| (*what).to_owned())
+            put(seconds, served, (route, any_order), review).with_context(|| (*what).to_owned())
         })
         .collect();
     Ok(Side { answers: answers?, loads: loads?, peak: megabytes(read(served)?.peak_kib) })
 }
 
-fn put(seconds: u64, served: &Served, route: &str, review: &Value) -> Result<Load> {
+fn put(
+    seconds: u64,
+    served: &Served,
+    (route, any_order): (&str, bool),
+    review: &Value,
+) -> Result<Load> {
     let target = Target::resolve(&served.address.to_string(), route)?;
     let request = Request::prepare(&target, review.to_json().as_bytes())?;
     let drive = |seconds| {
         let (start, duration) = (Instant::now(), Duration::from_secs(seconds));
-        let expected = Expected { allowed: None, patch: None };
+        let expected = Expected { allowed: None, patch: None, any_order };
         load::drive(&target, &request, &expected, CONNECTIONS, (start, start + duration))
     };
     drive(1)?;
@@ -150,7 +155,7 @@ pub(super) fn gatekeeper(
     policies.install(&cluster)?;
     let run = |mut served: Served| {
         policies.loaded(&mut served)?;
-        side(seconds, &served, "/v1/admit", &reviews, &loads)
+        side(seconds, &served, ("/v1/admit", false), &reviews, &loads)
     };
     say("Gatekeeper");
     let theirs = run(Served::gatekeeper(program, &cluster, &["webhook"], &[])?)?;
@@ -182,18 +187,19 @@ pub(super) fn kubemod(
             (0..count).map(|index| yaml::value(&rule(index))).collect();
         kubectl(&cluster, "apply --server-side -f -", &documents(&rules?))?;
         let loads = [(what, &review)];
-        let run = |mut served: Served| {
+        let run = |mut served: Served, any_order| {
             // KubeMod is ready before it has read a rule.
             served.until("the rules are in force", |served| {
                 let answer = ask(&mut served.connect()?, ROUTE, &review)?;
                 Ok(patching(&answer) == count / 5)
             })?;
-            side(seconds, &served, ROUTE, reviews, &loads)
+            side(seconds, &served, (ROUTE, any_order), reviews, &loads)
         };
         say("KubeMod");
-        let theirs = run(Served::kubemod(program, &cluster)?)?;
+        // Each patch of KubeMod has its operations in an order of its own.
+        let theirs = run(Served::kubemod(program, &cluster)?, true)?;
         say("modgate");
-        let ours = run(Served::modgate(binary, &cluster, &["mutation-webhook"], &[])?)?;
+        let ours = run(Served::modgate(binary, &cluster, &["mutation-webhook"], &[])?, false)?;
         add(report, "KubeMod", reviews, &loads, (&theirs, &ours));
     }
     Ok(())
