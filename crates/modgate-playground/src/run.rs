@@ -34,6 +34,7 @@ use serde::Serialize;
 use crate::{
     attributes::Composed,
     coverage::{self, Reach},
+    kept::{Kept, Loaded},
     machine::Machine,
     request::{File, Request},
 };
@@ -97,9 +98,10 @@ pub struct Mark {
     pub help: String,
 }
 
-/// Answers a request.
-pub(crate) fn run(request: &Request) -> Answer {
-    let mut run = Run::default();
+/// Answers a request, with the policies of an earlier one if they are the same.
+pub(crate) fn run(request: &Request, kept: &mut Kept) -> Answer {
+    let mut run =
+        Run { answer: Answer::default(), heard: Vec::new(), sources: BTreeMap::new(), kept };
     if request.coverage {
         // Of policies that do not load, nothing is reached.
         let coverage = run.coverage(request).unwrap_or_default();
@@ -115,16 +117,17 @@ pub(crate) fn run(request: &Request) -> Answer {
     run.answer
 }
 
-#[derive(Default)]
-struct Run {
+struct Run<'k> {
     answer: Answer,
     /// The diagnostics so far.
     heard: Vec<Diagnostic>,
     sources: BTreeMap<Str, Source>,
+    kept: &'k mut Kept,
 }
 
 /// The policies in force and what they refer to.
-struct Policies {
+#[derive(Debug, Clone)]
+pub(crate) struct Policies {
     snapshot: Snapshot,
     references: References,
     inventory: Inventory,
@@ -132,7 +135,7 @@ struct Policies {
     manifests: Vec<Manifest>,
 }
 
-impl Run {
+impl Run<'_> {
     /// `None` if a policy does not load, for then nothing can be said about any object.
     fn all(&mut self, request: &Request) -> Option<()> {
         let Prepared { policies, subjects, mut incomplete } = self.prepared(request)?;
@@ -173,7 +176,7 @@ impl Run {
         };
         let mut config = EngineConfig { default_namespace: namespace.into(), ..Default::default() };
         config.templates.observed = request.coverage;
-        let mut policies = self.policies(request, config)?;
+        let mut policies = self.loaded(request, config)?;
         let operation = self.operation(&request.operation)?;
         let mut incomplete = false;
         let mut subjects = self.subjects(request, operation, namespace, &mut incomplete);
@@ -191,6 +194,23 @@ impl Run {
             }
         }
         Some(Prepared { policies, subjects, incomplete })
+    }
+
+    /// The policies, as they were loaded before or now; `None` when one does not load, or there is none.
+    fn loaded(&mut self, request: &Request, config: EngineConfig) -> Option<Policies> {
+        // Policies that count add up what they counted before.
+        if request.coverage {
+            return self.policies(request, config);
+        }
+        if let Some(Loaded { policies, heard, sources }) = self.kept.find(request) {
+            (self.heard, self.sources) = (heard, sources);
+            self.answer.policies = policies.snapshot.policies().count();
+            return Some(policies);
+        }
+        let policies = self.policies(request, config)?;
+        let (heard, sources) = (self.heard.clone(), self.sources.clone());
+        self.kept.keep(request, Loaded { policies: policies.clone(), heard, sources });
+        Some(policies)
     }
 
     /// Reads the policies; `None` when one does not load, or there is none.

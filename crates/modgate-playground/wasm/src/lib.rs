@@ -1,10 +1,12 @@
 //! The exports of the playground's WebAssembly module.
 //!
-//! The page writes a request of [`modgate_playground::answer`] into the memory that [`input`] names, calls
+//! The page writes a request of [`Playground::answer`] into the memory that [`input`] names, calls
 //! [`run`], and reads the answer where [`output`] says it is. The module imports nothing: it has no clock, no
 //! randomness and no network.
 
 use std::sync::{Mutex, PoisonError};
+
+use modgate_playground::Playground;
 
 /// The pieces of memory that [`tidy`] fills: the sizes of the first and of the last ones in bytes, and how many at most.
 const LARGEST_PIECE: usize = 1 << 20;
@@ -13,6 +15,7 @@ const MAX_PIECES: usize = 20_000;
 
 static INPUT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 static OUTPUT: Mutex<String> = Mutex::new(String::new());
+static PLAYGROUND: Mutex<Playground> = Mutex::new(Playground::new());
 
 /// The place for a request of so many bytes.
 #[expect(unsafe_code, reason = "a name is exported; no other function of the module has it")]
@@ -29,7 +32,8 @@ pub extern "C" fn input(length: usize) -> *mut u8 {
 #[unsafe(no_mangle)]
 pub extern "C" fn run() -> usize {
     let request = std::mem::take(&mut *INPUT.lock().unwrap_or_else(PoisonError::into_inner));
-    let answer = modgate_playground::answer(&String::from_utf8_lossy(&request));
+    let mut playground = PLAYGROUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let answer = playground.answer(&String::from_utf8_lossy(&request));
     let length = answer.len();
     *OUTPUT.lock().unwrap_or_else(PoisonError::into_inner) = answer;
     length

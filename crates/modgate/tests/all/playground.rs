@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, process::Output};
 
-use modgate_playground::File;
+use modgate_playground::{File, Playground};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -274,6 +274,44 @@ fn examples_of_the_playground() {
         seen += 1;
     }
     assert!(seen >= 8, "{seen}");
+}
+
+/// The page asks one playground about every text, which keeps policies of requests before.
+#[test]
+fn answers_do_not_depend_on_requests_before() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/playground");
+    let mut requests = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let read = |name: &str| {
+            let text = fs::read_to_string(path.join(name)).ok()?;
+            Some(json!([file(name, &text)]))
+        };
+        let pod = json!([file("object.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")]);
+        for references in [json!([]), read("inventory.yaml").unwrap_or(json!([]))] {
+            for objects in [read("object.yaml").expect("an object"), pod.clone()] {
+                for (namespace, coverage) in [("", true), ("", false), ("shop", false)] {
+                    requests.push(json!({
+                        "policies": read("policies.yaml"), "objects": objects, "references": references,
+                        "namespace": namespace, "coverage": coverage, "all": coverage,
+                    }));
+                }
+            }
+        }
+    }
+    for policies in ["kind: 'Pod", "", "kind: Nothing"] {
+        requests.push(json!({"policies": [file("policies.yaml", policies)]}));
+    }
+    let mut playground = Playground::new();
+    // The second time, policies are kept; some have given way to others by then, so each is asked about twice at once.
+    for _ in 0..2 {
+        for request in &requests {
+            let request = request.to_string();
+            let expected = modgate_playground::answer(&request);
+            assert_eq!(playground.answer(&request), expected, "{request}");
+            assert_eq!(playground.answer(&request), expected, "{request}");
+        }
+    }
 }
 
 /// What the objects reach of the policies is an answer of its own; the marks stand where the policies do.
