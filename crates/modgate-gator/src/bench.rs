@@ -56,12 +56,15 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
     };
     let figures = measure_all(args, &settings, &resources, is_gator, io)
         .map_err(|error| Failure::plain(format!("benchmark failed: {error}")))?;
-    io.print(&match settings.format {
-        Format::Table => report::table(&figures),
-        Format::Json => report::json(&report::printed(&figures)),
-        Format::Yaml => report::yaml(&report::printed(&figures)),
-        Format::Html => report::html(&figures),
-    })?;
+    for (format, file) in &settings.outputs {
+        let text = match format {
+            Format::Table => report::table(&figures),
+            Format::Json => report::json(&report::printed(&figures)),
+            Format::Yaml => report::yaml(&report::printed(&figures)),
+            Format::Html => report::html(&figures),
+        };
+        finding::put(&text, file.as_deref(), io)?;
+    }
     if let Some(path) = args.save.as_deref().filter(|path| !path.is_empty()) {
         save(&figures, path, &io.path(path))
             .map_err(|error| Failure::plain(format!("saving results: {error}")))?;

@@ -30,6 +30,22 @@ pub(crate) struct Output<'a> {
 ///
 /// When a format is neither, or two go to standard output.
 pub(crate) fn outputs<'a>(texts: &'a [String], own: &[&str]) -> Result<Vec<Output<'a>>, Failure> {
+    let outputs = split(texts)?;
+    for Output { format, .. } in &outputs {
+        if !own.contains(format) {
+            let parsed = format.parse::<Format>();
+            parsed.map_err(|error| Failure::error(error.to_string()))?;
+        }
+    }
+    Ok(outputs)
+}
+
+/// The formats and files of outputs.
+///
+/// # Errors
+///
+/// When a file has no name, or two outputs go to standard output.
+pub(crate) fn split(texts: &[String]) -> Result<Vec<Output<'_>>, Failure> {
     let mut outputs = Vec::new();
     for text in texts {
         let (format, file) = match text.split_once('=') {
@@ -41,18 +57,27 @@ pub(crate) fn outputs<'a>(texts: &'a [String], own: &[&str]) -> Result<Vec<Outpu
             Some((format, file)) => (format, Some(file)),
             None => (text.as_str(), None),
         };
-        if !own.contains(&format) {
-            let parsed = format.parse::<Format>();
-            parsed.map_err(|error| Failure::error(error.to_string()))?;
-        }
         outputs.push(Output { format, file });
     }
     if outputs.iter().filter(|output| output.file.is_none()).count() > 1 {
         return Err(Failure::error(
-            "two outputs are written to standard output; give one a file, such as `-o sarif=FILE`",
+            "two outputs are written to standard output; give one a file, such as `-o json=FILE`",
         ));
     }
     Ok(outputs)
+}
+
+/// Writes a text to the file of an output, or to standard output.
+///
+/// # Errors
+///
+/// When it cannot be written.
+pub(crate) fn put(text: &str, file: Option<&str>, io: &mut Io<'_>) -> Result<(), Failure> {
+    match file {
+        Some(file) => fs::write(io.path(file), text)
+            .map_err(|error| Failure::error(format!("cannot write `{file}`: {}", os_text(&error)))),
+        None => io.print(text),
+    }
 }
 
 /// Prints what is wrong with policies and files, and reports it; whether none is an error. With
@@ -113,12 +138,7 @@ pub(crate) fn print(
             (None, Ok(format)) => write(report, format),
             (None, Err(error)) => return Err(Failure::error(error.to_string())),
         };
-        match output.file {
-            Some(file) => fs::write(io.path(file), text).map_err(|error| {
-                Failure::error(format!("cannot write `{file}`: {}", os_text(&error)))
-            })?,
-            None => io.print(&text)?,
-        }
+        put(&text, output.file, io)?;
     }
     Ok(())
 }

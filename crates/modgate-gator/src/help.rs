@@ -73,6 +73,9 @@ Examples:
   # List the ten constraints with the highest cost
   modgate bench -f policies/ -f manifests/ -e rego --top 10
 
+  # Write a page for a browser, and the table for the log
+  modgate bench -f policies/ -f manifests/ -o html=bench.html -o table
+
   # Compare with an earlier run
   modgate bench -f policies/ -f manifests/ --save before.json
   modgate bench -f policies/ -f manifests/ --compare before.json --threshold 20

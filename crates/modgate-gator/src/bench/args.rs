@@ -6,7 +6,11 @@ use crate::flags::{CheckArgs, GoBool as _};
 use clap::Args;
 use modgate_value::{gotime, near};
 
-use crate::{Failure, args::ImageArgs};
+use crate::{
+    Failure,
+    args::ImageArgs,
+    finding::{self, Output},
+};
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -30,9 +34,15 @@ pub struct BenchArgs {
     /// Number of concurrent reviews.
     #[arg(short, long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
     concurrency: i64,
-    /// Output format: `table`, `json`, `yaml` or `html`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
-    output: String,
+    /// Output format, and the file to write it to; repeat for more: `table`, `json`, `yaml` or `html`.
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "table",
+        allow_hyphen_values = true
+    )]
+    output: Vec<String>,
     /// Add the time of each kind of constraint in the first iteration.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) stats: bool,
@@ -96,11 +106,24 @@ pub(super) enum Format {
     Html,
 }
 
+impl Format {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text.to_ascii_lowercase().as_str() {
+            "" | "table" => Self::Table,
+            "json" => Self::Json,
+            "yaml" => Self::Yaml,
+            "html" => Self::Html,
+            _ => return None,
+        })
+    }
+}
+
 /// The flags, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
     pub(super) engines: Engines,
-    pub(super) format: Format,
+    /// The formats, each with its file, or without one for standard output.
+    pub(super) outputs: Vec<(Format, Option<String>)>,
     pub(super) iterations: u32,
     pub(super) warmup: u32,
     pub(super) concurrency: u32,
@@ -127,18 +150,7 @@ impl BenchArgs {
                 }));
             }
         };
-        let format = match self.output.to_ascii_lowercase().as_str() {
-            "" | "table" => Format::Table,
-            "json" => Format::Json,
-            "yaml" => Format::Yaml,
-            "html" => Format::Html,
-            _ => {
-                return Err(Failure::plain(format!(
-                    "invalid output format: invalid output format: {:?} (valid: table, json, yaml)",
-                    self.output
-                )));
-            }
-        };
+        let outputs = self.outputs(is_gator)?;
         if self.filenames.is_empty() && self.images.images.is_empty() {
             let text = "at least one --filename or --image must be specified";
             return Err(Failure::plain(text));
@@ -160,12 +172,42 @@ impl BenchArgs {
         };
         Ok(Settings {
             engines,
-            format,
+            outputs,
             iterations: count(self.iterations)?,
             warmup: count(self.warmup)?,
             concurrency: count(self.concurrency)?,
             threshold: self.threshold,
             min_threshold: Duration::from_nanos(min_threshold.0.unsigned_abs()),
         })
+    }
+
+    /// The original knows one output, the last one, and no files.
+    fn outputs(&self, is_gator: bool) -> Result<Vec<(Format, Option<String>)>, Failure> {
+        let parsed = |format: &str| {
+            Format::parse(format).ok_or_else(|| {
+                Failure::plain(match is_gator {
+                    true => format!(
+                        "invalid output format: invalid output format: {format:?} (valid: table, json, yaml)"
+                    ),
+                    false => {
+                        let formats = ["table", "json", "yaml", "html"];
+                        let valid = formats.join(", ");
+                        let text = format!("invalid output format {format:?} (valid: {valid})");
+                        match near::did_you_mean(format, formats) {
+                            Some(help) => format!("{text}; {help}"),
+                            None => text,
+                        }
+                    }
+                })
+            })
+        };
+        if is_gator {
+            let format = self.output.last().map_or("", String::as_str);
+            return Ok(vec![(parsed(format)?, None)]);
+        }
+        let outputs = finding::split(&self.output)?.into_iter();
+        outputs
+            .map(|Output { format, file }| Ok((parsed(format)?, file.map(str::to_owned))))
+            .collect()
     }
 }

@@ -225,6 +225,30 @@ fn several_outputs_at_once() {
     }
 }
 
+/// The figures of `bench` in several formats, of one measurement. The original has one, and no files.
+#[test]
+fn bench_writes_files() {
+    let folder = Folder::new();
+    let rest = "-n 1 --warmup 0 -e rego -f policies.yaml -f objects.yaml";
+    let ran = folder.run(&format!("bench -o html=b.html -o json=b.json -o table {rest}"));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("Benchmark Results"), "{}", ran.stdout);
+    assert!(folder.read("b.html").starts_with("<!doctype html>"));
+    let figures = json(&folder.read("b.json"));
+    assert!(figures.at(0).is_some_and(|it| it.get("latencies").is_some()), "{figures}");
+    assert!(!folder.run(&format!("bench -o html=b.html {rest}")).stdout.contains("Benchmark"));
+    for (outputs, words) in [
+        ("-o json -o yaml", "two outputs are written to standard output"),
+        ("-o html=", "names no file"),
+        ("-o htm", "valid: table, json, yaml, html"),
+        ("-o json=gone/b.json", "cannot write `gone/b.json`"),
+    ] {
+        let ran = folder.run(&format!("bench {outputs} {rest}"));
+        assert_eq!(ran.code, 2, "{outputs}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{outputs}: {}", ran.stderr);
+    }
+}
+
 /// Title, description, address, owner and remedy come from annotations; the file from Helm's comment.
 #[test]
 fn sarif_describes_rules_and_names_the_file_of_the_chart() {
