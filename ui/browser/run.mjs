@@ -99,6 +99,7 @@ const examples = {
   bench: ["bench", "-f", "examples/gatekeeper", "-e", "rego", "-n", "100", "--top", "5", "-o", "html"],
   verify: ["verify", "examples/gatekeeper/...", "--coverage", "--mutants", "-o", "html"],
   lint: ["lint", "examples/quickstart", "examples/gatekeeper", "-o", "html"],
+  migrate: ["migrate", "--check", "examples/quickstart", "examples/gatekeeper", "-o", "html"],
 };
 
 const browser = await launch();
@@ -173,6 +174,62 @@ async function auditFlows(address) {
   assert.deepEqual(faults, []);
   await close();
   ok("audit: bars, search, keyboard, deep links, policy, theme");
+}
+
+/** The overview counts violations by what the policies do, in the words of the list, and leads there. */
+async function effectFlows(address) {
+  const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
+  await page.goto(address);
+  const chips = (await page.locator(".legend a").allTextContents()).sort();
+  await show(page, "Violations");
+  const listed = new Set(await page.locator(".rows .effect").allTextContents());
+  assert.deepEqual(chips, [...listed].sort());
+  assert.ok(listed.has("patch"), [...listed].join(", "));
+  await show(page, "Overview");
+  await page.locator(".legend a", { hasText: "patch" }).click();
+  await page.waitForURL(/#\/violations\?effect=patch/);
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll(".rows .effect")].every((it) => it.textContent === "patch"),
+  );
+  assert.ok((await page.locator(".rows .row").count()) > 0);
+  assert.deepEqual(faults, []);
+  await close();
+  ok("audit: effects of policies, and the violations behind each");
+}
+
+/** A comparison: bars lead to the differences of a policy, whose two sides stand beside one another. */
+async function differenceFlows(address) {
+  const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
+  await page.goto(address);
+  const name = await page.locator(".chart a").first().textContent();
+  await page.locator(".chart a").first().click();
+  await page.waitForURL(/#\/differences\?policy=/);
+  await page.locator("details[open]").first().waitFor();
+  assert.equal(await page.locator("details[open] summary b").first().textContent(), name);
+  assert.equal(await page.locator("details[open] .diff").first().isVisible(), true);
+  assert.deepEqual(faults, []);
+  await close();
+  ok("compare: bars, differences side by side");
+}
+
+/** A case of a suite: the command that the page names runs it again, and no other. */
+async function caseFlows(address) {
+  const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
+  await page.goto(`${address}#/cases`);
+  await openFirstRow(page);
+  const name = await page.locator(".detail h3").textContent();
+  const command = await page.locator(".detail .command code").textContent();
+  const [, ...args] = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, one, other]) => one ?? other);
+  const { suites } = JSON.parse(output(...args, "-o", "json"));
+  const cases = suites.flatMap(({ tests }) => tests.flatMap((it) => it.cases));
+  assert.deepEqual(
+    cases.filter(({ skipped }) => !skipped).map((it) => it.name),
+    [name],
+    command,
+  );
+  assert.deepEqual(faults, []);
+  await close();
+  ok("verify: the command of a case");
 }
 
 /** The processor time of a page's own thread so far, in milliseconds: what others do on the machine is not in it. */
@@ -329,6 +386,14 @@ try {
   for (const [name, address] of Object.entries(addresses)) await everyView(address, name);
   await auditFlows(addresses.audit);
   await comparedFlows(addresses.baseline);
+  await effectFlows(
+    write(
+      "effects.html",
+      output("audit", "-f", "examples/repository/policies", "examples/repository/manifests", "-o", "html"),
+    ),
+  );
+  await differenceFlows(addresses.compare);
+  await caseFlows(addresses.verify);
   await hostileFlows(write("forged.html", forged(10_000)));
   await hugeFlows(write("huge.html", huge()));
 } finally {

@@ -4,6 +4,7 @@ import { rows } from "../src/common/diff.ts";
 import { visible } from "../src/common/dom.ts";
 import { named, tokens } from "../src/common/source.ts";
 import { matchingCases } from "../src/report/cases.ts";
+import { sides } from "../src/report/compare.ts";
 import { coverageNumbers, hasCoverage, lines } from "../src/report/coverage.ts";
 import { short, ticks } from "../src/report/distribution.ts";
 import { explains } from "../src/report/explanation.ts";
@@ -13,7 +14,7 @@ import { nanoseconds, share } from "../src/report/lists.ts";
 import { model, severity, tally } from "../src/report/model.ts";
 import type { Explanation, Page } from "../src/report/page.ts";
 import { link, parse } from "../src/report/route.ts";
-import { criteria, quoted, reproduce } from "../src/report/words.ts";
+import { criteria, quoted, reproduce, rerun } from "../src/report/words.ts";
 
 const page = (command: string, document: unknown): Page => ({
   modgate: "1.2.3",
@@ -72,7 +73,7 @@ test("an audit becomes findings with their objects", () => {
   );
   const found = (query: string) => matching(it.findings, new URLSearchParams(query)).map((one) => one.name);
   assert.deepEqual(found("q=OWNER+web"), ["web"]);
-  assert.deepEqual(found("severity=warn"), ["db"]);
+  assert.deepEqual(found("effect=warn"), ["db"]);
   assert.deepEqual(found("policy=NeedLabel+owner&namespace=shop"), ["web", "db"]);
   assert.deepEqual(found("namespace="), []);
 });
@@ -355,6 +356,27 @@ test("a comparison counts what differs", () => {
       ["allow to deny", 1],
     ],
   );
+});
+
+test("what policies say about an object stands in lines, patches in parts", () => {
+  assert.equal(sides(["deny: a", "warn: b"]), "deny: a\nwarn: b\n");
+  assert.equal(sides(['patch: [{"op":"add"}]']), '[\n  {\n    "op": "add"\n  }\n]\n');
+  assert.equal(sides(["patch: of cable"]), "patch: of cable\n");
+  assert.equal(sides(undefined), "");
+});
+
+test("a case of a suite is run again by its names", () => {
+  const run = (test: string, name: string, suite = "a/suite.yaml") => rerun({ suite, test, name });
+  assert.equal(run("labels", "one"), "modgate verify a/suite.yaml --run '^labels$//^one$'");
+  assert.equal(run("a.b", "it's (1)"), "modgate verify a/suite.yaml --run '^a\\.b$//^it'\\''s \\(1\\)$'");
+  for (const [test, name] of [
+    ["labels", ""],
+    ["http://a", "one"],
+    ["labels", "a//b"],
+  ] as const) {
+    assert.equal(run(test, name), "modgate verify a/suite.yaml");
+  }
+  assert.equal(run("t", "", "-s.yaml"), "modgate verify ./-s.yaml");
 });
 
 test("a finding of lint has the objects that prove it", () => {

@@ -1,7 +1,8 @@
-import { counted, fill, h } from "../common/dom.ts";
+import { copyButton, counted, fill, h } from "../common/dom.ts";
 import { List } from "../common/list.ts";
 import type { Model, SuiteCase } from "./model.ts";
 import { link, type Route } from "./route.ts";
+import { rerun } from "./words.ts";
 
 /** The cases that a search and a state leave. */
 export function matchingCases(cases: SuiteCase[], settings: URLSearchParams): SuiteCase[] {
@@ -92,6 +93,13 @@ export class Cases {
       text("Why it failed", one.error) || [],
       text("Printed", one.printed) || [],
       text("Trace", one.trace) || [],
+      h("h4", {}, "Reproduce"),
+      h(
+        "div",
+        { class: "command" },
+        h("code", {}, rerun(one)),
+        copyButton(() => rerun(one)),
+      ),
     );
   }
 }

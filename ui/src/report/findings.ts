@@ -16,7 +16,7 @@ interface Facet {
 }
 
 const FACETS: Facet[] = [
-  { key: "severity", label: "Effect", of: (finding) => finding.severity },
+  { key: "effect", label: "Effect", of: (finding) => finding.action },
   { key: "policy", label: "Policy", of: (finding) => finding.policy },
   { key: "namespace", label: "Namespace", of: (finding) => finding.namespace },
   { key: "kind", label: "Kind", of: (finding) => finding.kind },

@@ -1,6 +1,5 @@
-// Documents that are lists of remarks, of figures or of differences: `migrate`, `bench` and `compare`.
+// Documents that are lists of remarks or of figures: `migrate` and `bench`.
 import { copyButton, counted, h } from "../common/dom.ts";
-import { source } from "../common/source.ts";
 import { histogram } from "./distribution.ts";
 import { title } from "./model.ts";
 import type { Json, Page } from "./page.ts";
@@ -27,7 +26,7 @@ export function fixedView(fixed: { policy: string; object: string; message: stri
 }
 
 /** A table; nothing without rows. */
-function table(
+export function table(
   heading: string,
   columns: string[],
   rows: (string | HTMLElement)[][],
@@ -270,70 +269,4 @@ export function benchVerdict(page: Page): { isGood: boolean; verdict: string; nu
     Math.round(Number(it.reviewsPerSecond ?? 0)),
   ]);
   return { isGood: true, verdict: "Measured", numbers };
-}
-
-const CLASSES: Record<string, string> = {
-  "allow-to-deny": "allow to deny",
-  "deny-to-allow": "deny to allow",
-  messages: "other messages",
-  patches: "other patches",
-};
-
-/** How many requests two sets of policies decide differently. */
-export function compareVerdict(page: Page): {
-  isGood: boolean;
-  verdict: string;
-  numbers: [string, number][];
-} {
-  const document = object(page.document);
-  const requests = Number(document.requests ?? 0);
-  const differ = requests - Number(document.same ?? 0);
-  const classes = Object.entries(object(document.differences)).map(([name, count]): [string, number] => [
-    CLASSES[name] ?? name,
-    Number(count),
-  ]);
-  const verdict =
-    differ === 0
-      ? "All requests are decided alike"
-      : `${differ} of ${counted(requests, "request")} are decided differently`;
-  return { isGood: differ === 0, verdict, numbers: [["requests", requests], ...classes] };
-}
-
-/** What differs: by policy with the smallest object, by namespace, and what could not be replayed. */
-export function differences(page: Page): HTMLElement {
-  const document = object(page.document);
-  const cards = list(document.byPolicy).map((group, at) => {
-    const example = object(group.example);
-    const messages = (side: string) =>
-      Array.isArray(example[side]) ? (example[side] as unknown[]).map(shown) : [];
-    const lines = ["old", "new"].flatMap((side) =>
-      messages(side).map((message) => h("li", {}, h("b", {}, `${side}: `), message)),
-    );
-    const name = shown(group.policy) || "(no policy)";
-    const which = CLASSES[shown(group.class)] ?? shown(group.class);
-    const text = page.subjects[at]?.text ?? "";
-    return h(
-      "details",
-      { class: "card policy" },
-      h("summary", {}, h("b", {}, name), ` ${which}: ${counted(Number(group.requests ?? 0), "request")}`),
-      h("p", {}, `Such as ${title(example)} (${shown(example.operation)}, ${shown(example.place)})`),
-      h("ul", {}, lines),
-      text !== "" && source(text, new Set(), `Object of ${name}`),
-    );
-  });
-  const namespaces = list(document.byNamespace).map((it) => [
-    shown(it.namespace) || "(none)",
-    CLASSES[shown(it.class)] ?? shown(it.class),
-    shown(it.requests),
-  ]);
-  const reasons = (member: string) =>
-    list(document[member]).map((it) => [shown(it.reason), shown(it.events)]);
-  return h("div", {}, [
-    h("h2", {}, "Differences"),
-    h("p", {}, `From ${shown(document.old)} to ${shown(document.new)}`),
-    h("div", { class: "stack" }, cards),
-    table("By namespace", ["Namespace", "Difference", "Requests"], namespaces),
-    table("Not replayed", ["Reason", "Events"], reasons("notReplayed")),
-    table("Replayed in part", ["Reason", "Events"], reasons("replayedInPart")),
-  ]);
 }

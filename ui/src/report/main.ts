@@ -1,9 +1,10 @@
 import { fill, h, themeButton } from "../common/dom.ts";
 import { Cases } from "./cases.ts";
+import { differences } from "./compare.ts";
 import { coverageView, hasCoverage } from "./coverage.ts";
 import { Findings } from "./findings.ts";
 import { LintFindings, lintFindings } from "./lint.ts";
-import { differences, figures, fixedView, migration, steps } from "./lists.ts";
+import { figures, fixedView, migration, steps } from "./lists.ts";
 import { model } from "./model.ts";
 import { Objects } from "./objects.ts";
 import { overview } from "./overview.ts";
@@ -73,7 +74,9 @@ function start(): void {
     ]);
   }
   if (hasCoverage(page)) views.push(["coverage", "Coverage", () => coverageView(page)]);
-  if (page.command === "compare") views.push(["differences", "Differences", () => differences(page)]);
+  if (page.command === "compare") {
+    views.push(["differences", "Differences", ({ settings }) => differences(page, settings)]);
+  }
   if (page.command === "bench") views.push(["figures", "Figures", () => figures(page)]);
   if (it.policies.length > 0) views.push(["policies", "Policies", (route) => policies(it, route)]);
 

@@ -1,5 +1,6 @@
+import { compareVerdict } from "./compare.ts";
 import { lintVerdict } from "./lint.ts";
-import { benchVerdict, compareVerdict, migrateVerdict } from "./lists.ts";
+import { benchVerdict, migrateVerdict } from "./lists.ts";
 import type { Json, Page, PolicyData, SubjectData } from "./page.ts";
 import { about as aboutPolicy } from "./words.ts";
 

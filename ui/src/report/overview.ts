@@ -1,13 +1,12 @@
 import { counted, h } from "../common/dom.ts";
+import { type Bar, chart } from "./chart.ts";
+import { compareCharts } from "./compare.ts";
 import { coverageNumbers } from "./coverage.ts";
 import { lintFindings } from "./lint.ts";
 import { type Model, SEVERITIES, type Severity, tally } from "./model.ts";
 import { link } from "./route.ts";
 
-/** Bars of one chart; the others are summed up. */
-const BARS = 20;
-
-/** A table whose numbers are bars, each in parts by severity; a name leads to the findings behind it. */
+/** Findings as bars; a name leads to those behind it. */
 export function bars<T extends { severity: Severity }>(
   findings: T[],
   caption: string,
@@ -16,57 +15,16 @@ export function bars<T extends { severity: Severity }>(
   view = "violations",
   nobody = "cluster-scoped objects",
 ): HTMLElement {
-  const counts = tally(findings, of);
-  const most = counts[0]?.[1] ?? 1;
-  const rows = counts.slice(0, BARS).map(([name, count]) => {
-    const inside = findings.filter((finding) => of(finding) === name);
-    const bar = h("div", { class: "bar", "aria-hidden": "true" });
-    for (const severity of SEVERITIES) {
-      const part = inside.filter((finding) => finding.severity === severity).length;
-      if (part === 0) continue;
-      const piece = h("span", { class: severity });
-      piece.style.width = `${(100 * part) / most}%`;
-      bar.append(piece);
-    }
-    const label = name || nobody;
-    return h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, name ? h("a", { href: link(view, { [key]: name }) }, label) : label),
-      h("td", { class: "count" }, count.toLocaleString("en")),
-      h("td", { class: "bars" }, bar),
-    );
-  });
-  const rest = counts.slice(BARS);
-  if (rest.length > 0) {
-    const sum = rest.reduce((total, [, count]) => total + count, 0);
-    const name = `${rest.length} more`;
-    rows.push(
-      h(
-        "tr",
-        {},
-        h("th", { scope: "row" }, name),
-        h("td", { class: "count" }, sum.toLocaleString("en")),
-        h("td"),
-      ),
-    );
+  const found = new Map<string, Bar>();
+  for (const [name] of tally(findings, of)) {
+    const href = name ? link(view, { [key]: name }) : undefined;
+    found.set(name, { label: name || nobody, href, parts: {} });
   }
-  const head = h(
-    "thead",
-    { class: "hidden" },
-    h(
-      "tr",
-      {},
-      [caption, view === "violations" ? "Violations" : "Findings", "Share"].map((text) =>
-        h("th", { scope: "col" }, text),
-      ),
-    ),
-  );
-  return h(
-    "section",
-    { class: "card" },
-    h("table", { class: "chart" }, h("caption", {}, caption), head, h("tbody", {}, rows)),
-  );
+  for (const finding of findings) {
+    const parts = found.get(of(finding))?.parts;
+    if (parts) parts[finding.severity] = (parts[finding.severity] ?? 0) + 1;
+  }
+  return chart(caption, view === "violations" ? "Violations" : "Findings", [...found.values()]);
 }
 
 /** The first view: the verdict, the numbers, and where the findings are. */
@@ -84,18 +42,22 @@ export function overview(model: Model): HTMLElement {
     ),
   ];
   if (findings.length > 0) {
-    const legend = SEVERITIES.map((severity) => {
-      const count = findings.filter((finding) => finding.severity === severity).length;
-      return (
-        count > 0 &&
+    const severities = new Map(findings.map(({ action, severity }) => [action, severity]));
+    const rank = ([effect]: [string, number]) => SEVERITIES.indexOf(severities.get(effect) ?? "deny");
+    // The worst first.
+    const effects = tally(findings, (one) => one.action).sort((one, other) => rank(one) - rank(other));
+    const legend = effects.map(([effect, many]) =>
+      h(
+        "li",
+        {},
         h(
-          "li",
-          {},
-          h("a", { href: link("violations", { severity }), class: `effect ${severity}` }, severity),
-          ` ${count.toLocaleString("en")}`,
-        )
-      );
-    });
+          "a",
+          { href: link("violations", { effect }), class: `effect ${severities.get(effect)}` },
+          effect || "deny",
+        ),
+        ` ${many.toLocaleString("en")}`,
+      ),
+    );
     parts.push(
       h("ul", { class: "legend" }, legend),
       h("div", { class: "cards" }, [
@@ -115,6 +77,7 @@ export function overview(model: Model): HTMLElement {
       ]),
     );
   }
+  if (page.command === "compare") parts.push(...compareCharts(page));
   const quiet = model.policies.filter((policy) => policy.kind !== "ConstraintTemplate").length;
   if (quiet > 0) {
     parts.push(

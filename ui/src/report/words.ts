@@ -132,3 +132,13 @@ export function reproduce(
   const get = ["kubectl", "get", resource, subject.name, ...inNamespace, "-o", "yaml"].map(quoted).join(" ");
   return `${get} | ${run("-")}`;
 }
+
+/** The command that runs a case of a suite again. */
+export function rerun({ suite, test, name }: { suite: string; test: string; name: string }): string {
+  const path = suite.startsWith("-") ? `./${suite}` : suite;
+  const exactly = (text: string) => `^${text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}$`;
+  // Two slashes stand between the names of a test and of a case, and nowhere else.
+  const isNamed = name !== "" && !`${test}${name}`.includes("//");
+  const filter = isNamed ? ["--run", `${exactly(test)}//${exactly(name)}`] : [];
+  return ["modgate", "verify", path, ...filter].map(quoted).join(" ");
+}
