@@ -199,6 +199,11 @@ impl Remote {
         self.server.trim_end_matches('/')
     }
 
+    /// The namespace of the kubeconfig's context; `default` if it has none.
+    pub fn namespace(&self) -> &str {
+        &self.config.default_namespace
+    }
+
     /// The bearer token that requests to the API server carry; `None` for client certificates and passwords.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ mod why;
 
 use std::path::PathBuf;
 
+use modgate_cluster::remote::{Place, Remote};
+
 use self::{
     api::Page,
     forward::Forwarded,
@@ -69,6 +71,16 @@ enum Wanted {
 }
 
 impl ConnectionArgs {
+    /// The namespace that kubectl would use; `default` for an address, which belongs to no kubeconfig.
+    fn namespace(&self) -> anyhow::Result<String> {
+        if self.address.is_some() {
+            return Ok("default".to_owned());
+        }
+        let env = |name: &str| std::env::var(name).ok();
+        let place = Place::find(self.kubeconfig.as_deref(), self.context.as_deref(), &env);
+        Ok(Remote::connect(&place)?.namespace().to_owned())
+    }
+
     /// The pages of the Pods that are wanted, or of the one address.
     fn pages(&self, wanted: Wanted) -> anyhow::Result<Pages> {
         if let Some(address) = &self.address {

@@ -2,7 +2,11 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
-use std::process::{Command, Output};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    process::{Command, Output},
+};
 
 use modgate_testkit::cluster::Cluster;
 use modgate_value::Value;
@@ -10,7 +14,7 @@ use modgate_value::Value;
 use modgate_e2e::{
     Running,
     client::{exchange, free_address, head},
-    eventually, kubectl, namespace, succeeds,
+    definition, eventually, kubectl, namespace, succeeds,
 };
 
 const NAMESPACE: &str = "gatekeeper-system";
@@ -25,6 +29,24 @@ spec:
   type: Reject
   rejectMessage: 'bad is {{ .Target.data.bad }}'
   match: [{select: '$.kind', matchValue: ConfigMap}, {select: '$.data.bad'}]
+";
+
+/// A Pod of modgate, as far as `why` looks for one; nothing runs it here.
+const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: modgate-live-page, namespace: gatekeeper-system, labels: {app.kubernetes.io/name: modgate}}
+spec:
+  serviceAccountName: admin
+  automountServiceAccountToken: false
+  containers: [{name: modgate, image: modgate}]
+";
+
+/// An object of a kind of the cluster's own.
+const WIDGET: &str = "
+apiVersion: live-page.modgate.test/v1
+kind: Widget
+metadata: {name: w, namespace: live-shop}
 ";
 
 /// The role of the chart, bound to one account in the cluster and to another in a namespace.
@@ -72,6 +94,58 @@ impl Page {
         command.args(arguments).args(["--address", &address, "--token", token]);
         command.output().expect("modgate runs")
     }
+}
+
+/// `why` takes kinds by the names that the cluster has for them, and asks the Pods that it finds there.
+fn kinds_have_the_names_of_the_cluster(cluster: &Cluster, page: &Page, token: &str) {
+    let names = "singular: widget";
+    let definition = definition("live-page.modgate.test", "Widget", "widgets", "Namespaced", "v1")
+        .replace(names, &format!("{names}, shortNames: [wdg]"));
+    succeeds(cluster, "apply -f -", &definition);
+    succeeds(cluster, "wait --for=condition=Established crd/widgets.live-page.modgate.test", "");
+    succeeds(cluster, "apply -f -", POD);
+    eventually("the kind is served", || kubectl(cluster, "apply -f -", WIDGET).success);
+    // In place of kubectl: nothing runs the Pod, so there is nothing to forward to.
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("forward");
+    let port = page.address.port();
+    let script =
+        format!("#!/bin/sh\necho 'Forwarding from 127.0.0.1:{port} -> 8088'\nexec sleep 600\n");
+    fs::write(&program, script).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+    let why = |object: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_modgate-e2e"));
+        command.args(["why", object, "-n", "live-shop", "--token", token]);
+        command.arg("--kubeconfig").arg(cluster.kubeconfig()).env("KUBECTL", &program);
+        let output = command.output().expect("modgate runs");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    for object in ["wdg/w", "WDG.live-page.modgate.test/w", "widget/w", "widgets/w", "Widget/w"] {
+        let (code, text) = why(object);
+        assert_eq!(code, Some(0), "{object}: {text}");
+        for part in [
+            "allowed: Widget live-shop/w",
+            "modrules not evaluated: `Widget` is not among the kinds of the webhook",
+            "this is the decision about it as it is now",
+        ] {
+            assert!(text.contains(part), "{object}: {part}\n{text}");
+        }
+    }
+    // A denial that modgate remembers, of an object that was never stored.
+    let (code, text) = why("cm/a");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("denied: ConfigMap live-shop/a, CREATE by"), "{text}");
+    for (object, words) in [
+        ("gdg/w", "the cluster has no kind `gdg`"),
+        ("wdg.apps/w", "the cluster has no kind `wdg.apps`"),
+        ("wdg/other", "remembers no denial of Widget other, and the cluster has no such object"),
+    ] {
+        let (code, text) = why(object);
+        assert_eq!(code, Some(2), "{object}: {text}");
+        assert!(text.contains(words), "{object}: {text}");
+    }
+    succeeds(cluster, "delete --force --grace-period=0 -f -", POD);
 }
 
 fn account(cluster: &Cluster, name: &str) -> String {
@@ -149,5 +223,6 @@ fn the_page_is_for_those_whom_the_cluster_lets() {
     let status = page.modgate(&["status", "-o", "json"], &admin);
     let document = Value::from_json(&status.stdout).expect("JSON");
     assert_eq!(document.get("source").and_then(Value::as_str), Some("cluster"));
+    kinds_have_the_names_of_the_cluster(cluster, &page, &admin);
     running.stop();
 }

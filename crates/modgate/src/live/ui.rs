@@ -55,11 +55,14 @@ pub(crate) fn run(args: &UiArgs, terminal: &Terminal) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
+/// What stands before the token.
+const TOKEN: &str = "#token=";
+
 /// The address with the token in its fragment, which browsers send to no server.
 fn with_token(address: &str, token: Option<&str>) -> String {
     let address = address.trim_end_matches('/');
     match token {
-        Some(token) => format!("{address}/#token={token}"),
+        Some(token) => format!("{address}/{TOKEN}{token}"),
         None => format!("{address}/"),
     }
 }
@@ -69,7 +72,9 @@ fn show(args: &UiArgs, address: &str, terminal: &Terminal) -> Result<()> {
         let mut out = io::stdout().lock();
         writeln!(out, "{address}")?;
         out.flush()?;
-        terminal.note("note: the address contains a token: do not share it");
+        if address.contains(TOKEN) {
+            terminal.note("note: the address contains a token: do not share it");
+        }
     }
     Ok(())
 }

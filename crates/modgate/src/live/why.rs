@@ -26,7 +26,8 @@ const MAX_FILE: u64 = 3 << 20;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  # Explain the last denial in a namespace
+  # Explain the last denial in the namespace of the context, and in another one
+  kubectl modgate why
   kubectl modgate why -n shop
 
   # Explain the last denial of an object, or what the policies in force say about it now
@@ -49,9 +50,9 @@ pub(crate) struct WhyArgs {
     /// Evaluate the objects of a file, or of standard input (`-`).
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
-    /// Namespace of the object or denial.
-    #[arg(short, long, default_value = "default", value_parser = crate::args::namespace)]
-    namespace: String,
+    /// Namespace of the object or denial [default: that of the context, as for kubectl]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::args::namespace)]
+    namespace: Option<String>,
     /// Operation of objects that are evaluated.
     #[arg(long, value_name = "OPERATION", default_value = "CREATE", value_parser = operation)]
     operation: Operation,
@@ -73,17 +74,20 @@ fn operation(text: &str) -> Result<Operation, String> {
 
 /// Runs the verb.
 pub(crate) fn run(args: &WhyArgs, terminal: &Terminal) -> Result<Exit> {
+    let namespace = match &args.namespace {
+        Some(namespace) => namespace.clone(),
+        None => args.connection.namespace()?,
+    };
     let shown = match (&args.filename, &args.object) {
-        (Some(file), _) => tried(args, &read(file)?)?,
-        (None, Some(object)) => of_object(args, object, terminal)?,
+        (Some(file), _) => tried(args, &namespace, &read(file)?)?,
+        (None, Some(object)) => of_object(args, &namespace, object, terminal)?,
         (None, None) => {
             let pages = args.connection.pages(Wanted::All)?;
-            let denial = last_denial(&pages, &args.namespace, "")?;
+            let denial = last_denial(&pages, &namespace, "")?;
             denial.with_context(|| {
                 format!(
-                    "modgate remembers no denial in namespace {}; each replica keeps the last ones since it \
-                     started",
-                    args.namespace
+                    "modgate remembers no denial in namespace {namespace}; each replica keeps the last ones \
+                     since it started"
                 )
             })?
         }
@@ -145,6 +149,11 @@ impl Shown {
             writeln!(out, "{}: {title}", terminal.paint(tone, word))?;
             lines(out, text(result, &["explanation", "reason"]), is_allowed)?;
             explanation(out, result, terminal)?;
+            for skipped in items(result, &["explanation", "notEvaluated"]) {
+                let [stage, reason] =
+                    ["stage", "reason"].map(|name| one_line(text(skipped, &[name])));
+                writeln!(out, "  {stage} not evaluated: {reason}")?;
+            }
         }
         for note in items(&self.document, &["notes"]).filter_map(Value::as_str) {
             writeln!(out, "note: {}", printable(note))?;
@@ -270,7 +279,7 @@ fn last_denial(pages: &Pages, namespace: &str, more: &str) -> Result<Option<Show
 }
 
 /// The last denial of an object, or the decision about it as it is now.
-fn of_object(args: &WhyArgs, object: &str, terminal: &Terminal) -> Result<Shown> {
+fn of_object(args: &WhyArgs, namespace: &str, object: &str, terminal: &Terminal) -> Result<Shown> {
     let (kind, name) = object.split_once('/').context("give the object as kind/name")?;
     ensure!(!kind.is_empty() && !name.is_empty(), "give the object as kind/name");
     let pages = args.connection.pages(Wanted::All)?;
@@ -293,7 +302,7 @@ fn of_object(args: &WhyArgs, object: &str, terminal: &Terminal) -> Result<Shown>
     });
     let resource = resource.transpose()?;
     let namespaced = resource.is_none_or(|it| it.namespaced);
-    let namespace = if namespaced { args.namespace.as_str() } else { "" };
+    let namespace = if namespaced { namespace } else { "" };
     // Without a cluster, a kind that Kubernetes does not have is taken as it is written in objects.
     let known = || kinds::of_typed_name(kind).unwrap_or(kind);
     let written = resource.map_or_else(known, |it| it.kind.as_str());
@@ -312,23 +321,23 @@ fn of_object(args: &WhyArgs, object: &str, terminal: &Terminal) -> Result<Shown>
     })?;
     terminal.note("note: modgate remembers no denial of the object; this is the decision about it as it is now");
     let page = pages.pages.first().context("there is no Pod of modgate")?;
-    evaluate(page, args, &found.to_json(), namespaced)
+    evaluate(page, args, namespace, &found.to_json())
 }
 
-fn tried(args: &WhyArgs, objects: &str) -> Result<Shown> {
+fn tried(args: &WhyArgs, namespace: &str, objects: &str) -> Result<Shown> {
     let pages = args.connection.pages(Wanted::Leader)?;
     let page = pages.pages.first().context("there is no Pod of modgate")?;
-    evaluate(page, args, objects, true)
+    evaluate(page, args, namespace, objects)
 }
 
-/// The decision of the policies in force about objects.
-fn evaluate(page: &Page, args: &WhyArgs, objects: &str, namespaced: bool) -> Result<Shown> {
+/// The decision of the policies in force about objects; of an empty namespace, cluster-scoped ones.
+fn evaluate(page: &Page, args: &WhyArgs, namespace: &str, objects: &str) -> Result<Shown> {
     let operation = args.operation.as_str();
     let body: Value =
         [("objects", Value::from(objects)), ("operation", operation.into())].into_iter().collect();
-    let path = match namespaced {
-        true => format!("/api/v1/try?namespace={}", escaped(&args.namespace)),
-        false => "/api/v1/try".to_owned(),
+    let path = match namespace {
+        "" => "/api/v1/try".to_owned(),
+        namespace => format!("/api/v1/try?namespace={}", escaped(namespace)),
     };
     let document = page.post(&path, &body, "results")?;
     let is_empty =

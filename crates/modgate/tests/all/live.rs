@@ -394,7 +394,7 @@ impl Forwarding {
         let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {"server": format!("http://{server}")}}],
             "users": [{"name": "u", "user": {}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "shop"}}]});
         let folder = Folder::new(&[("kubeconfig", &kubeconfig.to_string())]);
         let kubectl = folder.path().join("kubectl");
         let noted = folder.path().join("arguments");
@@ -447,6 +447,10 @@ fn pods_are_asked_through_kubectl() {
     };
     assert_eq!(forwarding.arguments(), [line(1), line(2)], "all that are ready");
 
+    // Without a namespace, that of the context counts, as for kubectl.
+    let here = Forwarding::new(&forwards(live.page)).run(&["why"]);
+    assert_eq!((here.status.code(), out(&here)), (Some(1), out(&why)), "{}", errors(&here));
+
     // `status` asks the Pod that leads.
     let forwarding = Forwarding::new(&forwards(live.page));
     let status = forwarding.run(&["status", "--context", "c", "--modgate-port", "9000"]);
@@ -468,6 +472,12 @@ fn the_page_of_the_leader_is_forwarded() {
     assert_eq!(out(&ui), format!("http://{}/#token=made\n", live.page));
     assert!(errors(&ui).contains("this is Pod modgate-2"), "{}", errors(&ui));
     assert!(forwarding.arguments()[0].ends_with("pod/modgate-2 7777:8088"));
+
+    assert!(errors(&ui).contains("do not share it"), "{}", errors(&ui));
+    // Without a token, as of policies of files, nothing is to be kept secret.
+    let address = format!("http://{}/", live.page);
+    let plain = forwarding.run(&["ui", "--no-open", "--address", &address]);
+    assert_eq!((out(&plain), errors(&plain)), (format!("{address}\n"), String::new()));
 
     // With a browser, the address goes to the program that opens it.
     let browser = forwarding.folder.path().join("xdg-open");
