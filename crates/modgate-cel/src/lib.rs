@@ -57,6 +57,7 @@
 //! An expression has at most [`MAX_SIZE`] characters and nests at most [`MAX_DEPTH`] levels, of
 //! which at most [`MAX_NESTING`] are brackets.
 
+mod ahead;
 pub mod ast;
 mod brief;
 mod check;
@@ -81,6 +82,7 @@ mod structpb;
 mod types;
 mod value;
 
+pub use ahead::Ahead;
 pub use check::{Checked, Env, check};
 pub use error::{Errors, EvalError, Issue};
 pub use eval::compose::{Activation, CostLimits, Evaluation, Variables};

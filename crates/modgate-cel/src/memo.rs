@@ -28,7 +28,12 @@ use std::{
 
 use modgate_value::{Budget, Object, Spelling, Value as Json};
 
-use crate::{error::EvalError, program::Arena, value::Val};
+use crate::{
+    ahead::{Ahead, Known},
+    error::EvalError,
+    program::Arena,
+    value::Val,
+};
 
 /// Most outcomes that a memo keeps; later ones are not shared.
 const MAX_OUTCOMES: usize = 4096;
@@ -72,6 +77,8 @@ pub struct VariableKeys {
     values: Box<[Key]>,
     /// The variables that keys say enough about, by their places.
     told: u64,
+    /// What variables are known to come to.
+    ahead: Ahead,
 }
 
 /// Variables beyond this number are not shared, nor is anything else of their policy.
@@ -84,8 +91,8 @@ pub struct VariableKey {
     pub name: Key,
     /// The key of its expression.
     pub value: Key,
-    /// Whether each expression that reads it has every part that it reads in its own key. The whole value then
-    /// need not be the same.
+    /// Whether each expression that reads it has in its own key all that the parts depend on that it reads. The
+    /// whole value then need not be the same.
     pub told: bool,
 }
 
@@ -103,6 +110,17 @@ impl VariableKeys {
             values.push(value);
         }
         Some(Self { names: names.into(), values: values.into(), ..all })
+    }
+
+    /// With what variables are known to come to.
+    #[must_use]
+    pub fn with_ahead(self, ahead: Ahead) -> Self {
+        Self { ahead, ..self }
+    }
+
+    /// What a variable is known to come to.
+    pub(crate) fn ahead(&self, index: usize) -> Option<&Known> {
+        self.ahead.get(index)
     }
 
     /// The digest of a variable's name.
@@ -129,8 +147,11 @@ impl VariableKeys {
     }
 }
 
+/// How much of a usual request there is room for at first.
+const ROOM: usize = 224;
+
 /// Outcomes by key, for one request.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Memo<'a> {
     outcomes: RefCell<HashMap<Key, &'a Shared<'a>, BuildHasherDefault<Digests>>>,
 }
@@ -220,10 +241,17 @@ impl Spent {
     }
 }
 
+impl Default for Memo<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<'a> Memo<'a> {
     /// Without any outcome.
     pub fn new() -> Self {
-        Self::default()
+        let room = HashMap::with_capacity_and_hasher(ROOM, BuildHasherDefault::default());
+        Self { outcomes: RefCell::new(room) }
     }
 
     /// The latest outcome with this key.
@@ -275,8 +303,20 @@ pub(crate) fn is_same(a: Val<'_>, b: Val<'_>, left: &mut u32) -> bool {
                 || a.len() == b.len()
                     && pairs.all(|(a, b)| is_same(a.0, b.0, left) && is_same(a.1, b.1, left))
         }
-        (Val::OwnedList(a), Val::OwnedList(b)) => std::ptr::eq(a, b),
-        (Val::OwnedMap(a), Val::OwnedMap(b)) => std::ptr::eq(a, b),
+        (Val::OwnedList(a), Val::OwnedList(b)) => {
+            let mut pairs = a.iter().zip(b);
+            std::ptr::eq(a, b)
+                || a.len() == b.len() && pairs.all(|(a, b)| is_same(a.value(), b.value(), left))
+        }
+        (Val::OwnedMap(a), Val::OwnedMap(b)) => {
+            let mut pairs = a.iter().zip(b);
+            std::ptr::eq(a, b)
+                || a.len() == b.len()
+                    && pairs.all(|(a, b)| {
+                        is_same(a.0.value(), b.0.value(), left)
+                            && is_same(a.1.value(), b.1.value(), left)
+                    })
+        }
         (Val::Optional(a), Val::Optional(b)) => match (a, b) {
             (Some(a), Some(b)) => is_same(*a, *b, left),
             (a, b) => a.is_none() && b.is_none(),

@@ -14,6 +14,7 @@ use crate::{
     check::Env,
     code::Hint,
     error::EvalError,
+    ahead::Known,
     memo::{self, Kept, Key, MAX_COMPARED, Memo, Shared, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
     reads::Read,
@@ -216,7 +217,7 @@ impl<'a> Evaluation<'a> {
     ///
     /// The same.
     pub fn evaluate_shared(&self, program: &'a Program, key: Key) -> Result<Val<'a>, EvalError> {
-        let (result, cost) = self.shared(key, || program.run(self, self.limits.expression));
+        let (result, cost) = self.shared(key, None, || program.run(self, self.limits.expression));
         let cost = cost.saturating_add(self.unsettled.take());
         let Some(left) = self.remaining.get().checked_sub(cost) else {
             self.remaining.set(0);
@@ -276,8 +277,10 @@ impl<'a> Evaluation<'a> {
                 Err(EvalError::Failed(message))
             }
             Ok(program) => {
-                let key = self.sharing.map_or(Key::NONE, |(_, keys)| keys.of_value(index));
-                let (outcome, cost) = self.shared(key, || self.compute(program));
+                let (key, ahead) = self.sharing.map_or((Key::NONE, None), |(_, keys)| {
+                    (keys.of_value(index), keys.ahead(index))
+                });
+                let (outcome, cost) = self.shared(key, ahead, || self.compute(program));
                 self.unsettled.set(self.unsettled.get().saturating_add(cost));
                 // The outcome may come from a variable of another name, or from a validation.
                 outcome.map_err(|error| match error {
@@ -329,14 +332,24 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The outcome that the memo has under this key, or that of `compute`, and what it costs without
-    /// the variables that it read.
-    fn shared(&self, key: Key, compute: impl FnOnce() -> (Outcome<'a>, u64)) -> (Outcome<'a>, u64) {
+    /// The outcome that is known `ahead`, the one that the memo has under this key, or that of `compute`, and
+    /// what it costs without the variables that it read.
+    fn shared(
+        &self,
+        key: Key,
+        ahead: Option<&'a Known>,
+        compute: impl FnOnce() -> (Outcome<'a>, u64),
+    ) -> (Outcome<'a>, u64) {
         let Some((memo, keys)) = self.sharing else { return compute() };
         let outside = (self.read.replace(0), self.elsewhere.replace(Spent::default()));
         let start = self.order.borrow().len();
         let before = Spent::so_far(self.budget);
-        let known = if key.is_none() { None } else { self.known(memo, keys, key) };
+        let limits = CostLimits::VALIDATIONS;
+        let known = match ahead.filter(|_| self.limits.expression == limits.expression) {
+            Some(ahead) => self.read_ahead(ahead),
+            None if key.is_none() => None,
+            None => self.known(memo, keys, key),
+        };
         let (result, cost) = known.unwrap_or_else(|| {
             let (result, cost) = compute();
             if let Some(kept) = Kept::new(&result, self.arena).filter(|_| !key.is_none()) {
@@ -384,7 +397,7 @@ impl<'a> Evaluation<'a> {
         while let Some(shared) = next {
             match self.reads_same(shared, keys) {
                 Ok(false) => next = shared.other,
-                Ok(true) => return self.paid(shared),
+                Ok(true) => return self.paid(shared.spent, || shared.result.result()),
                 Err(error) => return Some((Err(error), shared.spent.cost)),
             }
         }
@@ -407,15 +420,32 @@ impl<'a> Evaluation<'a> {
         Ok(true)
     }
 
+    /// An outcome that is known, paid for as if it had been computed here; `None` where too little is left.
+    fn read_ahead(&self, known: &'a Known) -> Option<(Outcome<'a>, u64)> {
+        for index in &known.read {
+            let error = match self.outcome(*index) {
+                Err(error) => error,
+                Ok(Err(error @ EvalError::Exhausted(_))) => error.clone(),
+                Ok(_) => continue,
+            };
+            return Some((Err(error), known.spent.cost));
+        }
+        self.paid(known.spent, || known.outcome(self.arena))
+    }
+
     /// An outcome, paid for without the variables that it reads; `None` where too little is left.
-    fn paid(&self, shared: &Shared<'a>) -> Option<(Outcome<'a>, u64)> {
-        let Spent { cost, steps, bytes } = shared.spent;
+    fn paid(
+        &self,
+        spent: Spent,
+        outcome: impl FnOnce() -> Outcome<'a>,
+    ) -> Option<(Outcome<'a>, u64)> {
+        let Spent { cost, steps, bytes } = spent;
         if steps > self.budget.steps_left() || bytes > self.budget.bytes_left() {
             return None;
         }
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         match self.budget.spend(steps).and_then(|()| self.budget.allocate(bytes)) {
-            Ok(()) => Some((shared.result.result(), cost)),
+            Ok(()) => Some((outcome(), cost)),
             Err(exhausted) => Some((Err(exhausted.into()), cost)),
         }
     }

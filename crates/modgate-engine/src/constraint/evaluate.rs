@@ -127,8 +127,45 @@ pub fn review<'c>(
             }));
         }
     }
-    all.sort_by(order);
+    sort(&mut all);
     all
+}
+
+/// Sorts violations. There are many of few actions, and most messages differ in their first words.
+fn sort(all: &mut Vec<Violation>) {
+    let Some(mut keys) = keys(all) else {
+        all.sort_by(order);
+        return;
+    };
+    keys.sort_by(|(a, at), (b, other)| {
+        a.cmp(b).then_with(|| match (all.get(*at), all.get(*other)) {
+            (Some(a), Some(b)) => order(a, b),
+            _ => Ordering::Equal,
+        })
+    });
+    let mut left: Vec<Option<Violation>> = std::mem::take(all).into_iter().map(Some).collect();
+    all.extend(keys.iter().filter_map(|(_, at)| left.get_mut(*at)?.take()));
+}
+
+/// What violations are sorted by first, the action and the beginning of the message, and their places; `None`
+/// where that may be in another order than [`order`].
+fn keys(all: &[Violation]) -> Option<Vec<((u128, u128), usize)>> {
+    let key = |(at, it): (usize, &Violation)| {
+        let action = &it.action;
+        // With its length at the end it is the whole action.
+        let length = u8::try_from(action.len()).ok().filter(|length| *length < 16)?;
+        let action = beginning(action) | u128::from(length);
+        Some(((action, beginning(&it.message)), at))
+    };
+    all.iter().enumerate().map(key).collect()
+}
+
+/// The first bytes of a text as a number in the same order; the last byte of 16 is zero.
+fn beginning(text: &str) -> u128 {
+    let bytes = text.as_bytes();
+    let mut first = [0; 16];
+    first.iter_mut().take(15).zip(bytes).for_each(|(to, from)| *to = *from);
+    u128::from_be_bytes(first)
 }
 
 /// The violations of one constraint, and their actions; `None` where it does not apply.

@@ -238,13 +238,15 @@ impl Store {
             // kind.
             return self.constraints().map(AsRef::as_ref).collect();
         }
-        let several = kinds.len() > 1;
-        let mut found: Vec<&CompiledConstraint> = self.any_kind.iter().map(AsRef::as_ref).collect();
-        for kind in kinds {
-            found.extend(self.by_kind.get(kind).into_iter().flatten().map(AsRef::as_ref));
+        let of_kinds = kinds.iter().filter_map(|kind| self.by_kind.get(*kind));
+        let lists: Vec<&[_]> = of_kinds.chain([&self.any_kind]).map(Vec::as_slice).collect();
+        let all = lists.iter().copied().flatten().map(AsRef::as_ref);
+        let mut found: Vec<&CompiledConstraint> = all.collect();
+        // Each list is in order.
+        if lists.iter().filter(|list| !list.is_empty()).count() > 1 {
+            found.sort_by(|a, b| order(a).cmp(&order(b)));
         }
-        found.sort_by(|a, b| order(a).cmp(&order(b)));
-        if several {
+        if kinds.len() > 1 {
             found.dedup_by(|a, b| order(a) == order(b));
         }
         found

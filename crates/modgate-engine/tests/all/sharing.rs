@@ -18,7 +18,7 @@ use modgate_value::{Budget, Limits, Value, yaml};
 
 /// The variables and validations of templates; they have many texts in common, and read the same by
 /// other ways or other things by the same text.
-const TEMPLATES: [&str; 10] = [
+const TEMPLATES: [&str; 12] = [
     "{variables: [{name: all, expression: 'has(variables.anyObject.spec.containers) ? \
      variables.anyObject.spec.containers : []'}, {name: exempt, expression: \
      '!has(variables.params.exempt) ? [] : variables.params.exempt'}, {name: bad, expression: \
@@ -63,15 +63,41 @@ const TEMPLATES: [&str; 10] = [
     "{matchCondition: [{name: any, expression: 'size(variables.all) > 0'}], variables: [{name: all, \
      expression: 'has(variables.anyObject.spec.containers) ? variables.anyObject.spec.containers : \
      []'}], validations: [{expression: 'false', messageExpression: 'string(size(variables.all))'}]}",
+    // What the parameters alone come to, in values of every kind, and what reads it.
+    "{variables: [{name: few, expression: '[1, 2, 3]'}, {name: tried, expression: \
+     'variables.params.exempt'}, {name: made, expression: '[variables.few, variables.params]'}, {name: \
+     nested, expression: '[variables.made, [variables.few]]'}, {name: map, expression: '{\"few\": \
+     variables.few, \"most\": variables.params.?most, \"made\": variables.made}'}, {name: maybe, \
+     expression: 'variables.params.?exempt[?0]'}, {name: prefix, expression: \
+     'variables.maybe.orValue(\"none\").substring(0, 1)'}, {name: wrong, expression: '1 / \
+     (size(variables.few) - 3)'}, {name: used, expression: 'variables.map.most.orValue(0) + \
+     size(variables.nested)'}], validations: [{expression: 'variables.tried.size() == 1', message: t}, \
+     {expression: 'variables.nested == [variables.made, [[1, 2, 3]]]', message: no match}, {expression: \
+     'has(variables.anyObject.spec.nothing) || variables.used > 3', messageExpression: \
+     '\"prefix \" + variables.prefix + string(variables.map)'}, {expression: \
+     '[variables.map, variables.made] == [variables.map, variables.nested[0]] && false', message: m}, \
+     {expression: 'variables.wrong == 1 || variables.prefix == \"n\"', message: w}]}",
+    // Too large to be kept, and of types that are not kept.
+    "{variables: [{name: long, expression: 'lists.range(300)'}, {name: far, expression: \
+     'variables.long.map(i, i * size(variables.params))'}, {name: amount, expression: \
+     'quantity(string(variables.params.most))'}, {name: since, expression: \
+     'timestamp(\"2026-01-01T00:00:00Z\")'}, {name: deep, expression: '[[variables.since], \
+     [duration(\"1h\"), type(1)], b\"x\", 2u, 1.5, null]'}, {name: last, expression: \
+     'variables.far[size(variables.far) - 1]'}], validations: [{expression: 'variables.last == 1', \
+     messageExpression: 'string(variables.last)'}, {expression: \
+     'variables.amount.isGreaterThan(quantity(\"1\"))', message: q}, {expression: \
+     'variables.deep[0][0] < timestamp(\"2025-01-01T00:00:00Z\")', messageExpression: \
+     'string(variables.deep[1][0])'}]}",
 ];
 
-const PARAMETERS: [&str; 6] = [
+const PARAMETERS: [&str; 7] = [
     "",
     "spec: {}",
     "spec: {parameters: {most: 2}}",
     "spec: {parameters: {most: 1, exempt: ['a:1']}}",
     "spec: {parameters: {most: 2, exempt: ['b:1']}}",
     "spec: {parameters: {exempt: ['b:1', 'a:1'], other: x}}",
+    "spec: {parameters: {most: 3, exempt: [], other: {more: [null, true, 1.5]}}}",
 ];
 
 const OBJECTS: [&str; 3] = [

@@ -277,9 +277,10 @@ impl<'a> Heap<'a> {
         self,
         entries: [(&'a str, Value<'a>); N],
     ) -> Result<Value<'a>, Limit> {
-        let mut entries = entries.map(|(key, value)| (Value::str(key), value));
-        if entries.is_sorted_by(|a, b| a.0 < b.0) {
-            self.sort_entries(&mut entries)?;
+        let sorted = entries.is_sorted_by(|a, b| a.0 < b.0);
+        let entries = entries.map(|(key, value)| (Value::str(key), value));
+        if sorted {
+            self.charge_walk(entries.iter().map(|(key, _)| *key))?;
             return self.object_from_sorted(&entries);
         }
         self.object(entries.to_vec())

@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modgate_cel::{Key, Program, Read, VariableKey, VariableKeys};
-use modgate_value::Value;
+use modgate_cel::{Activation, Key, Program, Read, Val, VariableKey, VariableKeys};
+use modgate_value::{Budget, Value, budget::Frozen};
 use sha2::{Digest as _, Sha256};
 
-use super::{CelDriver, Expression, INJECTED};
+use super::{super::driver::SPECIALIZING, CelDriver, Expression, INJECTED};
 
 /// The keys of the expressions of one constraint.
 #[derive(Debug, Clone)]
@@ -53,12 +53,21 @@ impl CelDriver {
                 return None;
             }
         }
-        let mut known = Known { parameters: Parameters::of(constraint), texts: BTreeMap::new() };
+        let mut known = Known {
+            parameters: Parameters::of(constraint),
+            texts: BTreeMap::new(),
+            of_inputs: BTreeSet::new(),
+        };
         let mut variables = Vec::new();
         for (name, program) in self.variables.iter() {
-            let told = name == PARAMS;
+            // What comes of inputs alone is the same for every constraint that has the key.
+            let of_inputs = program.is_some_and(|program| known.reads_inputs_alone(program));
+            if of_inputs {
+                known.of_inputs.insert(name);
+            }
+            let told = name == PARAMS || of_inputs;
             let (value, of_text) = match (program, texts.get(name)) {
-                _ if told => (known.parameters.key(), Digest::of("params").key()),
+                _ if name == PARAMS => (known.parameters.key(), Digest::of("params").key()),
                 (Some(program), Some(text)) => {
                     (known.key(text, program, true), known.key(text, program, false))
                 }
@@ -76,22 +85,47 @@ impl CelDriver {
             let message = validation.message_expression.as_ref();
             (key(&validation.expression), message.map_or(Key::NONE, key))
         });
+        let budget = Budget::new(SPECIALIZING, &Frozen);
+        let ahead = self.variables.ahead(PARAMS, &Constraint(constraint), &budget);
         Some(Keys {
-            variables: VariableKeys::new(variables)?,
+            variables: VariableKeys::new(variables)?.with_ahead(ahead),
             conditions: self.conditions.iter().map(key).collect(),
             validations: validations.collect(),
         })
     }
 }
 
+/// What is there before there is a request.
+struct Constraint<'a>(&'a Value);
+
+impl Activation for Constraint<'_> {
+    fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>> {
+        (name == PARAMS).then(|| Val::json(self.0))
+    }
+}
+
 /// The context in which the keys of an expression are made.
 struct Known<'a> {
     parameters: Parameters<'a>,
+    /// The variables so far that read nothing but inputs that are the same for every constraint, and one another.
+    of_inputs: BTreeSet<&'a str>,
     /// Digests of the texts of the variables so far, with those of the variables that they read.
     texts: BTreeMap<&'a str, Key>,
 }
 
 impl Known<'_> {
+    fn reads_inputs_alone(&self, program: &Program) -> bool {
+        let mut alone = true;
+        program.reads(&mut |read| {
+            alone &= match read {
+                Read::Input(name) => INPUTS.contains(&name),
+                Read::Variable { name, .. } => self.of_inputs.contains(name),
+                Read::Variables => false,
+            };
+        });
+        alone
+    }
+
     /// The key of an expression; without `values` a digest of texts alone.
     fn key(&self, text: &str, program: &Program, values: bool) -> Key {
         let mut reads = BTreeSet::new();

@@ -1,0 +1,204 @@
+//! Variables that are computed before there is a request.
+//!
+//! Much of a policy reads nothing but the parameters of a constraint: the images that are exempt, the prefixes to
+//! compare with. What such variables come to is known as soon as the constraint is, with its cost.
+//! Evaluations pay for it when they first read it, as if they had computed it, and go on with the value.
+
+use modgate_value::{Budget, Object, Value as Json};
+
+use crate::{
+    error::EvalError,
+    eval::compose::{Activation, CostLimits, Evaluation, Variables},
+    memo::{Key, Kept, Memo, Spent, VariableKey, VariableKeys},
+    program::Arena,
+    reads::Read,
+    value::{Owned, Val},
+};
+
+/// Values of more parts are computed by each evaluation.
+const MAX_PARTS: usize = 256;
+
+/// So are those of more bytes of text.
+const MAX_BYTES: usize = 8192;
+
+/// What variables come to, by their places, as far as that is known.
+#[derive(Debug, Clone, Default)]
+pub struct Ahead(Box<[Option<Known>]>);
+
+/// What a variable comes to, and what it takes.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    result: Result<Fixed, EvalError>,
+    /// Without the variables that it reads.
+    pub(crate) spent: Spent,
+    /// The places of these, in the order in which they are read.
+    pub(crate) read: Box<[usize]>,
+}
+
+impl Ahead {
+    pub(crate) fn get(&self, index: usize) -> Option<&Known> {
+        self.0.get(index)?.as_ref()
+    }
+}
+
+impl Known {
+    pub(crate) fn outcome<'a>(&'a self, arena: &'a Arena) -> Result<Val<'a>, EvalError> {
+        match &self.result {
+            Ok(value) => Ok(value.val(arena)),
+            Err(error) => Err(error.clone()),
+        }
+    }
+}
+
+impl Variables {
+    /// What those come to that read nothing but `input`, whose value `activation` has, and one another.
+    pub fn ahead(&self, input: &str, activation: &dyn Activation, budget: &Budget<'_>) -> Ahead {
+        let names: Vec<&str> = self.iter().map(|(name, _)| name).collect();
+        let mut closed: Vec<bool> = Vec::with_capacity(names.len());
+        for (_, program) in self.iter() {
+            let mut only = program.is_some();
+            let is_closed = |name: &str| {
+                let at = names.iter().position(|known| *known == name);
+                at.and_then(|at| closed.get(at)).is_some_and(|it| *it)
+            };
+            if let Some(program) = program {
+                program.reads(&mut |read| {
+                    only &= match read {
+                        Read::Input(name) => name == input,
+                        Read::Variable { name, .. } => is_closed(name),
+                        Read::Variables => false,
+                    };
+                });
+            }
+            closed.push(only);
+        }
+        // Each variable has a key of its own.
+        let key = |number: usize| Key::new(number as u128 + 1);
+        let numbered = (0..names.len())
+            .map(|at| VariableKey { name: key(at), value: key(at), told: true });
+        let Some(keys) = VariableKeys::new(numbered) else { return Ahead::default() };
+        let arena = Arena::new();
+        let memo = Memo::new();
+        let evaluation =
+            Evaluation::new(activation, self, &arena, budget, CostLimits::VALIDATIONS)
+                .sharing(&memo, &keys);
+        let known = closed.iter().enumerate().map(|(at, closed)| {
+            if !closed || evaluation.variable(at).is_err_and(|error| !error.is_value()) {
+                return None;
+            }
+            let shared = memo.get(key(at))?;
+            let result = match shared.result {
+                Kept::Value(value) => Ok(Fixed::of(value, &mut Room::default())?),
+                other => Err(other.result().err()?),
+            };
+            let read = shared.read.iter().map(|read| read.place).collect();
+            Some(Known { result, spent: shared.spent, read })
+        });
+        Ahead(known.collect())
+    }
+}
+
+/// A value that outlives its arena, made of the same parts: whatever is done with it costs the same.
+#[derive(Debug, Clone)]
+enum Fixed {
+    Owned(Owned),
+    Json(Json),
+    List(Box<[Fixed]>),
+    Map(Box<[(Fixed, Fixed)]>),
+    Optional(Option<Box<Fixed>>),
+}
+
+/// What is left of the bounds.
+struct Room {
+    parts: usize,
+    bytes: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { parts: MAX_PARTS, bytes: MAX_BYTES }
+    }
+}
+
+impl Room {
+    fn take(&mut self, text: &str) -> Option<()> {
+        self.parts = self.parts.checked_sub(1)?;
+        self.bytes = self.bytes.checked_sub(text.len())?;
+        Some(())
+    }
+
+    /// As deep as there is room for parts.
+    fn take_json(&mut self, value: &Json) -> Option<()> {
+        match value {
+            Json::String(text) => self.take(text),
+            Json::Array(items) => {
+                self.take("")?;
+                items.iter().try_for_each(|item| self.take_json(item))
+            }
+            Json::Object(members) => self.take_object(members),
+            Json::Null | Json::Bool(_) | Json::Number(_) => self.take(""),
+        }
+    }
+
+    fn take_object(&mut self, members: &Object) -> Option<()> {
+        self.take("")?;
+        members.iter().try_for_each(|(name, value)| {
+            self.take(name)?;
+            self.take_json(value)
+        })
+    }
+}
+
+impl Fixed {
+    /// `None` for a value that is too large, or of a type that has no owned form.
+    fn of(value: Val<'_>, room: &mut Room) -> Option<Self> {
+        room.take(value.as_str().unwrap_or_default())?;
+        Some(match value {
+            Val::JsonList(items) => {
+                items.iter().try_for_each(|item| room.take_json(item))?;
+                Self::Json(items.iter().cloned().collect())
+            }
+            Val::JsonMap(members) => {
+                room.take_object(members)?;
+                Self::Json(members.clone().into())
+            }
+            Val::List(items) => {
+                Self::List(items.iter().map(|item| Self::of(*item, room)).collect::<Option<_>>()?)
+            }
+            Val::Map(entries) => {
+                let entries = entries
+                    .iter()
+                    .map(|(key, value)| Some((Self::of(*key, room)?, Self::of(*value, room)?)));
+                Self::Map(entries.collect::<Option<_>>()?)
+            }
+            Val::Optional(inner) => Self::Optional(match inner {
+                Some(inner) => Some(Box::new(Self::of(*inner, room)?)),
+                None => None,
+            }),
+            Val::OwnedList(items) if items.len() > room.parts => return None,
+            other => Self::Owned(Owned::of(other)?),
+        })
+    }
+
+    fn val<'a>(&'a self, arena: &'a Arena) -> Val<'a> {
+        match self {
+            Self::Owned(value) => value.value(),
+            Self::Json(value) => Val::json(value),
+            Self::List(items) => {
+                let item = |at: usize| items.get(at).map_or(Val::Null, |item| item.val(arena));
+                Val::List(arena.0.alloc_slice_fill_with(items.len(), item))
+            }
+            Self::Map(entries) => {
+                let entry = |at: usize| match entries.get(at) {
+                    Some((key, value)) => (key.val(arena), value.val(arena)),
+                    None => (Val::Null, Val::Null),
+                };
+                Val::Map(arena.0.alloc_slice_fill_with(entries.len(), entry))
+            }
+            Self::Optional(inner) => Val::Optional(match inner {
+                Some(inner) => Some(arena.0.alloc(inner.val(arena))),
+                None => None,
+            }),
+        }
+    }
+}
