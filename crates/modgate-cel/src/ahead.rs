@@ -9,7 +9,7 @@ use modgate_value::{Budget, Object, Value as Json};
 use crate::{
     error::EvalError,
     eval::compose::{Activation, CostLimits, Evaluation, Variables},
-    memo::{Key, Kept, Memo, Spent, VariableKey, VariableKeys},
+    memo::{Kept, Key, Memo, Spent, VariableKey, VariableKeys},
     program::Arena,
     reads::Read,
     value::{Owned, Val},
@@ -74,14 +74,13 @@ impl Variables {
         }
         // Each variable has a key of its own.
         let key = |number: usize| Key::new(number as u128 + 1);
-        let numbered = (0..names.len())
-            .map(|at| VariableKey { name: key(at), value: key(at), told: true });
+        let numbered =
+            (0..names.len()).map(|at| VariableKey { name: key(at), value: key(at), told: true });
         let Some(keys) = VariableKeys::new(numbered) else { return Ahead::default() };
         let arena = Arena::new();
         let memo = Memo::new();
-        let evaluation =
-            Evaluation::new(activation, self, &arena, budget, CostLimits::VALIDATIONS)
-                .sharing(&memo, &keys);
+        let evaluation = Evaluation::new(activation, self, &arena, budget, CostLimits::VALIDATIONS)
+            .sharing(&memo, &keys);
         let known = closed.iter().enumerate().map(|(at, closed)| {
             if !closed || evaluation.variable(at).is_err_and(|error| !error.is_value()) {
                 return None;

@@ -11,10 +11,10 @@ use modgate_value::{Budget, MAX_DEPTH};
 
 use super::Machine;
 use crate::{
+    ahead::Known,
     check::Env,
     code::Hint,
     error::EvalError,
-    ahead::Known,
     memo::{self, Kept, Key, MAX_COMPARED, Memo, Shared, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
     reads::Read,

@@ -135,7 +135,8 @@ impl<'a> Session<'a> {
 
 /// The budget for specialising one constraint when it comes into force. There is no clock then;
 /// the steps bound the time.
-pub(super) const SPECIALIZING: Limits = Limits { steps: 1_000_000, bytes: 16 << 20, time: Duration::MAX };
+pub(super) const SPECIALIZING: Limits =
+    Limits { steps: 1_000_000, bytes: 16 << 20, time: Duration::MAX };
 
 /// The compiled Rego of one template.
 pub struct RegoDriver {
