@@ -10,7 +10,7 @@ mod statistics;
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -102,7 +102,8 @@ const SHARDS: usize = 8;
 /// The counters of one policy; clones count together.
 #[derive(Clone, Default)]
 pub(crate) struct Usage {
-    shards: Arc<[Shard; SHARDS]>,
+    /// Those that threads have counted in: most policies take part in few reviews.
+    shards: Arc<[OnceLock<Box<Shard>>; SHARDS]>,
     conduct: Conduct,
 }
 
@@ -119,6 +120,7 @@ struct Shard {
 impl Usage {
     pub(crate) fn add(&self, shard: usize, cost: Cost) {
         let Some(shard) = self.shards.get(shard % SHARDS) else { return };
+        let shard = shard.get_or_init(Box::default);
         let nanoseconds = u64::try_from(cost.time.as_nanos()).unwrap_or(u64::MAX);
         for (counter, more) in [
             (&shard.evaluations, cost.evaluations),
@@ -159,6 +161,7 @@ impl Usage {
         let sum = |of: fn(&Shard) -> &AtomicU64| {
             self.shards
                 .iter()
+                .filter_map(OnceLock::get)
                 .map(|shard| of(shard).load(Ordering::Relaxed))
                 .fold(0, u64::wrapping_add)
         };

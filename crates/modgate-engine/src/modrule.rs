@@ -9,6 +9,7 @@ mod changes;
 mod compile;
 mod lint;
 mod path;
+mod shared;
 
 mod store;
 mod values;

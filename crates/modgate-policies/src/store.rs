@@ -21,7 +21,7 @@ use crate::{
 use modgate_engine::{
     Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Problem, Snapshot,
     Update,
-    api::{admission::AdmissionReview, constraints},
+    api::{admission::AdmissionReview, constraints, modrule::ModRule},
     constraint::Inventory,
     lint::Definitions,
 };
@@ -272,7 +272,10 @@ impl PolicyStore {
             if self.given.get(id) != Some(reading) {
                 self.broken.remove(id);
                 self.problems.remove(id);
-                changes.push(Change::Upsert((*manifest).clone().into_policy()));
+                let just_read = sources.contains_key(&manifest.origin);
+                let again = if just_read { None } else { self.read_again(*reading) };
+                let manifest = again.unwrap_or_else(|| (*manifest).clone());
+                changes.push(Change::Upsert(manifest.into_policy()));
             }
         }
         // What is said of constraints depends on their templates, too.
@@ -299,6 +302,28 @@ impl PolicyStore {
         let (references, inventory) = sorted.into_inventory(&snapshot);
         let objects = Objects::of_files(references);
         self.current = Arc::new(PolicySet { snapshot, objects, inventory });
+        self.forget_positions();
+    }
+
+    /// Forgets where the parts of ModRules stand: all that is said of them was said when they were compiled, and of
+    /// thousands of rules the positions would take as much memory as the rules.
+    fn forget_positions(&mut self) {
+        for manifest in self.seen.values_mut().flat_map(|file| &mut file.manifests) {
+            if ModRule::is_modrule(&manifest.object) && !manifest.positions.is_of_whole() {
+                manifest.positions = Arc::new(manifest.positions.of_whole());
+            }
+        }
+    }
+
+    /// A policy with all its positions, if its file still has it: it comes into force although its file did not
+    /// change, because another one with its name is gone.
+    fn read_again(&self, reading: Reading) -> Option<Manifest> {
+        let mut files = self.seen.iter();
+        let (path, file) = files.find(|(_, file)| file.reading == reading.reading)?;
+        let known = file.manifests.get(reading.index)?;
+        let (manifests, _) = manifest::parse(&manifest::read_file(path).ok()?);
+        let again = manifests.into_iter().nth(reading.index)?;
+        (again.object == known.object).then_some(again)
     }
 }
 
@@ -400,6 +425,36 @@ mod tests {
         fs::remove_file(folder.dir.path().join("a.yaml")).expect("remove");
         assert_eq!(folder.refresh(), (vec![], vec![]));
         assert_eq!(folder.rejection(), None);
+    }
+
+    /// What is said of a policy names the place of the field, whenever it comes into force.
+    #[test]
+    fn a_rule_that_another_one_hid_has_its_positions() {
+        let mut folder = Folder::new();
+        let doubtful = format!("{}  - select: '$.kind == \"Deployment\"'\n", rule("a", "hidden"));
+        folder.write("b.yaml", &doubtful);
+        let (findings, _) = folder.refresh();
+        assert!(findings.iter().all(|found| found.starts_with("b.yaml:")), "{findings:?}");
+        assert!(!findings.is_empty());
+        folder.write("a.yaml", &rule("a", "one"));
+        folder.refresh();
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+        fs::remove_file(folder.dir.path().join("a.yaml")).expect("remove");
+        let problems = |folder: &Folder| -> Vec<_> {
+            let standings = folder.store.standings().into_iter();
+            standings.flat_map(|it| it.problems).map(|it| (it.field, it.position)).collect()
+        };
+        folder.refresh();
+        let again = problems(&folder);
+        assert!(!again.is_empty());
+        let mut fresh = Folder::new();
+        fresh.write("b.yaml", &doubtful);
+        fresh.refresh();
+        assert_eq!(again, problems(&fresh));
+        // The file is no longer what it was: the rule has a place all the same.
+        folder.write("a.yaml", &rule("a", "one"));
+        folder.refresh();
+        assert!(folder.store.sources().all(|(_, source)| source.position("").is_some()));
     }
 
     #[test]

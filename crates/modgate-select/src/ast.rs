@@ -150,7 +150,8 @@ impl Step {
 }
 
 impl Path {
-    pub(crate) fn new(root: Root, steps: Vec<Step>) -> Self {
+    pub(crate) fn new(root: Root, mut steps: Vec<Step>) -> Self {
+        steps.shrink_to_fit();
         let multi = steps.iter().any(Step::is_multi);
         Self { root, steps, multi }
     }

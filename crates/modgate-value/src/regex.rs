@@ -99,6 +99,11 @@ impl Allowance {
         }
     }
 
+    /// Whether nothing is left: a pattern may not have been compiled that alone would have been.
+    pub fn is_spent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
     /// As [`Allowance::compile`]. Policies with equal patterns share one, and each pays for it.
     ///
     /// # Errors

@@ -194,6 +194,18 @@ impl Positions {
         exact.then(|| Self { root: place.clone() })
     }
 
+    /// The position of the document as a whole. Its parts have none then, and all of them take many times as
+    /// much memory.
+    #[must_use]
+    pub fn of_whole(&self) -> Self {
+        Self { root: Place { places: Places::None, ..self.root } }
+    }
+
+    /// Whether no part has a position of its own.
+    pub fn is_of_whole(&self) -> bool {
+        matches!(self.root.places, Places::None)
+    }
+
     /// The place at `pointer`, or the last one on the way to it.
     fn find(&self, pointer: &str) -> (&Place, bool) {
         let Some(segments) = pointer.strip_prefix('/') else {

@@ -3,7 +3,7 @@
 //! Validation and loading are one function, so that what the webhook accepts is exactly what loads
 //!
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, ops::Deref, sync::Arc};
 
 use modgate_api::{
     meta::Operation,
@@ -20,7 +20,7 @@ use modgate_value::{
     yaml,
 };
 
-use super::{advice, lint, path::PathTemplate, references::Reads};
+use super::{advice, lint, path::PathTemplate, references::Reads, shared};
 use crate::{
     EngineConfig, PolicyId, PolicySource, Position, Problem, Severity,
     cost::Usage,
@@ -93,6 +93,22 @@ impl Action {
 pub(crate) struct Criterion {
     /// Index in `spec.match`.
     pub(crate) index: usize,
+    pub(crate) position: Option<Position>,
+    /// Shared by rules that have the same one.
+    pub(crate) condition: Arc<Condition>,
+}
+
+impl Deref for Criterion {
+    type Target = Condition;
+
+    fn deref(&self) -> &Condition {
+        &self.condition
+    }
+}
+
+/// What an entry of `spec.match` requires, wherever it stands.
+#[derive(Debug)]
+pub(crate) struct Condition {
     pub(crate) select: Expr,
     pub(crate) quantifier: Quantifier,
     pub(crate) test: Test,
@@ -105,7 +121,6 @@ pub(crate) struct Criterion {
     pub(crate) reads: Reads,
     /// Equal for items that always come out the same.
     pub(crate) fingerprint: Str,
-    pub(crate) position: Option<Position>,
 }
 
 /// `matchFor`
@@ -149,7 +164,8 @@ pub(crate) struct PatchStep {
     /// Index in `spec.patch`.
     pub(crate) index: usize,
     pub(crate) op: Op,
-    pub(crate) select: Option<PatchSelect>,
+    /// Shared by rules that have the same one.
+    pub(crate) select: Option<Arc<PatchSelect>>,
     pub(crate) path: PathTemplate,
     pub(crate) value: PatchValue,
     /// The synthetic references it may look at.
@@ -336,7 +352,14 @@ pub(crate) fn compile(
     }
     let mut criteria: Vec<Criterion> = criteria.into_iter().flatten().collect();
     criteria.sort_by_key(Criterion::order);
+    criteria.shrink_to_fit();
     let mut steps: Vec<PatchStep> = steps.into_iter().flatten().collect();
+    steps.shrink_to_fit();
+    // Otherwise a pattern may be missing that another rule has.
+    if !patterns.is_spent() {
+        criteria.iter_mut().for_each(|item| shared::condition(&mut item.condition));
+        steps.iter_mut().filter_map(|step| step.select.as_mut()).for_each(shared::select);
+    }
     let mut message = message;
     if config.templates.observed {
         steps.iter_mut().for_each(PatchStep::observe);
@@ -491,8 +514,7 @@ fn criterion(
     let required = |place: &[&str]| {
         if item.negate { None } else { required_texts(&select, &test, place) }
     };
-    Some(Criterion {
-        index,
+    let condition = Condition {
         kinds: required(&["kind"]),
         namespaces: required(&["metadata", "namespace"]),
         reads: Reads::of_expression(&select),
@@ -501,8 +523,9 @@ fn criterion(
         quantifier,
         test,
         negate: item.negate,
-        position: source.position(&format!("spec.match[{index}]")),
-    })
+    };
+    let position = source.position(&format!("spec.match[{index}]"));
+    Some(Criterion { index, position, condition: condition.into() })
 }
 
 /// The texts at `place` an item can be positive for: the place itself compared with texts, or a
@@ -551,13 +574,14 @@ fn patch_step(
                 );
             })
             .ok()
+            .map(Arc::new)
     });
     if errors.len() > before {
         return None;
     }
     // Reported by `check_schema`.
     let op = Op::ALL.into_iter().find(|op| op.as_str() == operation.op)?;
-    let reads = select.as_ref().map(Reads::of_select).unwrap_or_default();
+    let reads = select.as_deref().map(Reads::of_select).unwrap_or_default();
     Some(PatchStep {
         reads: reads.and(Reads::of_template(operation.value.as_deref().unwrap_or_default())),
         index,

@@ -305,7 +305,7 @@ fn lint_step(step: &PatchStep, path: &str, lints: &mut Lints<'_>) {
 
 /// Placeholders beyond the keys that `select` captures: the patch fails on every object.
 fn captured_keys(step: &PatchStep, field: String, lints: &mut Lints<'_>) {
-    let Some(most) = step.select.as_ref().and_then(PatchSelect::captures) else { return };
+    let Some(most) = step.select.as_deref().and_then(PatchSelect::captures) else { return };
     let Some(beyond) = step.path.placeholders().find(|number| *number >= most) else { return };
     let help = match most {
         0 => "`select` has no step with several results, such as `[*]`".to_owned(),

@@ -67,6 +67,7 @@ impl PathTemplate {
             [.., Part::Literal(before), Part::Key(key)] if before.ends_with('/') => Some(*key),
             _ => None,
         };
+        parts.shrink_to_fit();
         Self { parts, last }
     }
 

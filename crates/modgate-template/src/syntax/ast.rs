@@ -1,7 +1,5 @@
 //! The syntax tree. Plain data: shared between threads, walked by reference.
 
-use std::collections::BTreeMap;
-
 use modgate_value::Str;
 
 use crate::{funcs::Function, number::Number};
@@ -9,8 +7,39 @@ use crate::{funcs::Function, number::Number};
 /// Byte offset into the template text.
 pub(crate) type Pos = usize;
 
-/// Every template of one text by name, the main one included.
-pub(crate) type Trees = BTreeMap<Str, Tree>;
+/// Every template of one text by name, the main one included. There is one, mostly.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trees {
+    /// Sorted by name.
+    named: Vec<(Str, Tree)>,
+}
+
+impl Trees {
+    pub(crate) fn get(&self, name: &str) -> Option<&Tree> {
+        let at = self.named.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
+        self.named.get(at).map(|(_, tree)| tree)
+    }
+
+    /// The templates in the order of their names.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Tree> {
+        self.named.iter().map(|(_, tree)| tree)
+    }
+
+    /// Adds a template, or takes the place of the one with its name.
+    pub(crate) fn insert(&mut self, name: Str, tree: Tree) {
+        match self.named.binary_search_by(|(known, _)| known.cmp(&name)) {
+            Ok(at) => {
+                if let Some((_, known)) = self.named.get_mut(at) {
+                    *known = tree;
+                }
+            }
+            Err(at) => {
+                self.named.reserve_exact(1);
+                self.named.insert(at, (name, tree));
+            }
+        }
+    }
+}
 
 /// A variable's name, interned per text: `$` is 0.
 pub(crate) type VarId = u32;
@@ -22,6 +51,11 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    pub(crate) fn new(mut root: Vec<Node>) -> Self {
+        root.shrink_to_fit();
+        Self { root }
+    }
+
     /// Whether there is nothing but space, comments and definitions.
     pub(crate) fn is_empty(&self) -> bool {
         self.root.iter().all(|node| match node {

@@ -60,7 +60,7 @@ pub(crate) fn parse(
         range_depth: 0,
         action_line: 0,
         nesting: 0,
-        trees: Trees::new(),
+        trees: Trees::default(),
         called: Vec::new(),
         regexes: BTreeMap::new(),
     };
@@ -68,7 +68,7 @@ pub(crate) fn parse(
         return Err(parser.error(format!("template longer than {MAX_TEXT} bytes")));
     }
     let root = parser.top()?;
-    parser.add(name.into(), Tree { root })?;
+    parser.add(name.into(), Tree::new(root))?;
     Ok(Parsed { trees: parser.trees, functions: parser.called, regexes: parser.regexes })
 }
 
@@ -225,9 +225,7 @@ impl<'t> Parser<'t> {
                     return Err(self.error(message));
                 }
             }
-            _ => {
-                self.trees.insert(name, tree);
-            }
+            _ => self.trees.insert(name, tree),
         }
         Ok(())
     }
@@ -273,7 +271,7 @@ impl<'t> Parser<'t> {
         self.visible = visible;
         self.range_depth = range_depth;
         self.action_line = action_line;
-        self.add(name, Tree { root })
+        self.add(name, Tree::new(root))
     }
 
     fn list(&mut self) -> Result<(Vec<Node>, End)> {
@@ -284,6 +282,7 @@ impl<'t> Parser<'t> {
                 Item::Node(node) => nodes.push(node),
                 Item::End(end) => {
                     self.nesting -= 1;
+                    nodes.shrink_to_fit();
                     return Ok((nodes, end));
                 }
             }
@@ -426,6 +425,7 @@ impl<'t> Parser<'t> {
             match token.kind {
                 kind if kind == end => {
                     self.check_pipeline(&pipe, context)?;
+                    pipe.commands.shrink_to_fit();
                     return Ok(pipe);
                 }
                 Kind::Bool
@@ -550,7 +550,10 @@ impl<'t> Parser<'t> {
         let mut operands = operands.into_iter();
         match operands.next() {
             Some(first) => {
-                let command = Command { pos, first, args: operands.collect() };
+                // Not in the memory of all operands, whose first one is out of it.
+                let mut args = Vec::with_capacity(operands.len());
+                args.extend(operands);
+                let command = Command { pos, first, args };
                 self.compile_regex(&command);
                 Ok(command)
             }
@@ -590,6 +593,7 @@ impl<'t> Parser<'t> {
         }
         match &mut term.kind {
             ExprKind::Field(fields) | ExprKind::Variable { fields, .. } => {
+                fields.reserve_exact(chained.len());
                 fields.append(&mut chained);
                 term.pos = chain.start;
             }
