@@ -222,7 +222,8 @@ impl<'m> Compiler<'m> {
             modules,
             constants: constants.into(),
             sets: self.symbols.sets.into(),
-            rules: rules.into(),
+            // Clones have no spare memory; what was built has a fifth of all that a policy takes.
+            rules: rules.iter().cloned().collect(),
             groups: groups.into(),
             nodes: self.symbols.nodes.into(),
             builtins: self.symbols.builtins.into(),

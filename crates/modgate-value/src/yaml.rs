@@ -253,12 +253,14 @@ pub fn documents_v3(text: &str) -> impl Iterator<Item = Result<Document, Error>>
 pub fn manifest(text: &str) -> impl Iterator<Item = Result<Document, Error>> + '_ {
     let options = Options { positions: true, ..Options::default() };
     let mut at = 0;
+    let mut place = Counted::default();
     let mut yaml = None;
     std::iter::from_fn(move || {
         if yaml.is_none() {
             let rest = text.get(at..).unwrap_or_default();
             let start = at + rest.len() - rest.trim_start().len();
-            if let Some((document, end)) = json_document(text, start, options) {
+            place.advance(text, start);
+            if let Some((document, end)) = json_document(text, place, options) {
                 at = end;
                 return Some(Ok(document));
             }
@@ -269,8 +271,9 @@ pub fn manifest(text: &str) -> impl Iterator<Item = Result<Document, Error>> + '
     })
 }
 
-/// The JSON object that begins at `start`, and where it ends.
-fn json_document(text: &str, start: usize, options: Options) -> Option<(Document, usize)> {
+/// The JSON object that begins at a place, and where it ends.
+fn json_document(text: &str, place: Counted, options: Options) -> Option<(Document, usize)> {
+    let Counted { offset: start, line, column } = place;
     let rest = text.get(start..)?;
     if !rest.starts_with('{') {
         return None;
@@ -279,9 +282,6 @@ fn json_document(text: &str, start: usize, options: Options) -> Option<(Document
     let json = text.get(start..end)?;
     let value = Value::from_json(json.as_bytes()).ok()?;
     // Places are those of the same text as YAML, which JSON is but for some escapes.
-    let line = lines_before(text, start);
-    let line_start = text.get(..start)?.rfind('\n').map_or(0, |at| at + 1);
-    let column = text.get(line_start..start)?.chars().count();
     let scanner = Scanner::json(text.get(..end)?, start, line, column);
     let positions = match Parser::new(scanner, options).document() {
         Some(Ok(document)) => document.positions,
@@ -312,8 +312,33 @@ fn json_length(text: &str) -> Option<usize> {
     None
 }
 
-fn lines_before(text: &str, offset: usize) -> usize {
-    text.get(..offset).unwrap_or_default().bytes().filter(|byte| *byte == b'\n').count()
+/// A place in a text whose lines are counted once, however many documents the text has.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    offset: usize,
+    /// From 0, as the column.
+    line: usize,
+    column: usize,
+}
+
+impl Counted {
+    /// The place at `offset`.
+    fn at(text: &str, offset: usize) -> Self {
+        let mut place = Self::default();
+        place.advance(text, offset);
+        place
+    }
+
+    /// Goes on to `offset`, which is not before this place.
+    fn advance(&mut self, text: &str, offset: usize) {
+        let passed = text.get(self.offset..offset).unwrap_or_default();
+        self.offset = offset;
+        self.line += memchr::memchr_iter(b'\n', passed.as_bytes()).count();
+        match passed.rsplit_once('\n') {
+            Some((_, last)) => self.column = last.chars().count(),
+            None => self.column += passed.chars().count(),
+        }
+    }
 }
 
 /// The first document of `text`, as `yaml.YAMLToJSON` gives it; of equal keys the last one counts.
@@ -344,6 +369,8 @@ fn first(text: &str, options: Options) -> Result<Value, Error> {
 struct Documents<'a> {
     text: &'a str,
     options: Options,
+    /// Where reading began, or went on behind a syntax error.
+    place: Counted,
     parser: Option<Parser<'a>>,
 }
 
@@ -354,8 +381,9 @@ impl<'a> Documents<'a> {
 
     /// From the beginning of a line, or from where a document ends.
     fn from(text: &'a str, offset: usize, options: Options) -> Self {
-        let scanner = Scanner::new(text, offset, lines_before(text, offset));
-        Self { text, options, parser: Some(Parser::new(scanner, options)) }
+        let place = Counted::at(text, offset);
+        let scanner = Scanner::new(text, offset, place.line);
+        Self { text, options, place, parser: Some(Parser::new(scanner, options)) }
     }
 }
 
@@ -373,8 +401,10 @@ impl Iterator for Documents<'_> {
         Some(result.map_err(|(error, syntax)| {
             if syntax {
                 let resume = next_document(self.text, offset);
-                self.parser = resume.map(|(offset, line)| {
-                    Parser::new(Scanner::new(self.text, offset, line), self.options)
+                self.parser = resume.map(|offset| {
+                    self.place.advance(self.text, offset);
+                    let scanner = Scanner::new(self.text, offset, self.place.line);
+                    Parser::new(scanner, self.options)
                 });
             }
             error
@@ -382,14 +412,13 @@ impl Iterator for Documents<'_> {
     }
 }
 
-/// Offset and line (from 0) of the first line after `offset` that starts a document: wherever it
-/// stands, in a scalar or not, `---` at the beginning of a line does.
-fn next_document(text: &str, offset: usize) -> Option<(usize, usize)> {
+/// Offset of the first line after `offset` that starts a document: wherever it stands, in a scalar or
+/// not, `---` at the beginning of a line does.
+fn next_document(text: &str, offset: usize) -> Option<usize> {
     let rest = text.get(offset..)?;
     let starts = rest.match_indices("\n---").map(|(at, _)| offset + at + 1);
-    let start = starts.into_iter().find(|start| {
+    starts.into_iter().find(|start| {
         let after = text.get(start + 3..).unwrap_or_default();
         after.is_empty() || after.starts_with([' ', '\t', '\r', '\n'])
-    })?;
-    Some((start, lines_before(text, start)))
+    })
 }

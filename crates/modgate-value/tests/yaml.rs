@@ -301,6 +301,37 @@ fn manifests_in_json() {
     }
 }
 
+/// Each document is read once, however many are before it: counting lines from the beginning for each of these took
+/// minutes.
+#[test]
+fn many_documents_have_their_places() {
+    const MANY: usize = 20_000;
+    for separator in ["", " ", "\n", "\n\n  ", "\r\n"] {
+        let document = |index: usize| format!(r#"{{"é": "{index}", "a": 1}}"#);
+        let text: String = (0..MANY).map(|index| document(index) + separator).collect();
+        let found: Vec<yaml::Document> =
+            yaml::manifest(&text).map(|it| it.expect("a document")).collect();
+        assert_eq!(found.len(), MANY, "{separator:?}");
+        for index in [0, 1, 9, 10, 11, 999, MANY - 1] {
+            let place = found[index].positions.nearest("/a");
+            let before = &text[..place.offset];
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().expect("a line").chars().count() + 1;
+            assert_eq!((place.line, place.column), (line, column), "{separator:?} {index}");
+            assert!(text[place.offset..].starts_with("1}"), "{separator:?} {index}");
+        }
+    }
+    // Of documents that cannot be read, too.
+    const BROKEN: usize = 500;
+    let text = "a: [\n---\n".repeat(BROKEN) + "b: 1\n";
+    let found: Vec<_> = yaml::manifest(&text).collect();
+    assert_eq!(found.len(), BROKEN + 1);
+    let last = found.last().expect("one").as_ref().expect("a document");
+    assert_eq!(last.positions.nearest("/b").line, 2 * BROKEN + 1);
+    let before = found[BROKEN - 1].as_ref().expect_err("no YAML").position.expect("a place");
+    assert!(before.line >= 2 * BROKEN - 1, "{before:?}");
+}
+
 /// The line breaks that only YAML 1.1 knows, as go-yaml v2.3.0 reads them.
 #[test]
 fn unicode_line_breaks() {
