@@ -96,10 +96,15 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         Expected { allowed: args.expect_allowed, patch: args.expect_patch, any_order: false };
 
     let page = args.page.as_deref().map(viewers::resolve).transpose()?;
-    let cpu_before = args.pid.and_then(ProcessFigures::read);
+    let at_rest = args.pid.and_then(ProcessFigures::read);
     let warm_up = Instant::now() + Duration::from_secs(1);
     let end = warm_up + Duration::from_secs(args.seconds);
-    let (outcomes, seen) = thread::scope(|scope| {
+    let (outcomes, warm, seen) = thread::scope(|scope| {
+        // Reviews before that do not count, nor does what they cost.
+        let warm = scope.spawn(move || {
+            thread::sleep(warm_up.saturating_duration_since(Instant::now()));
+            args.pid.and_then(ProcessFigures::read)
+        });
         let watching: Vec<_> = (0..args.viewers)
             .filter_map(|index| Some((index, page?)))
             .map(|(index, page)| {
@@ -108,9 +113,10 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             .collect();
         let outcomes = drive(&target, &request, &expected, args.connections, (warm_up, end))?;
         let seen = watching.into_iter().filter_map(|viewer| viewer.join().ok());
-        Ok::<_, anyhow::Error>((outcomes, seen.fold(viewers::Seen::default(), viewers::Seen::and)))
+        let seen = seen.fold(viewers::Seen::default(), viewers::Seen::and);
+        Ok::<_, anyhow::Error>((outcomes, warm.join().ok().flatten(), seen))
     })?;
-    let report = Report::of(args, outcomes, cpu_before);
+    let report = Report::of(args, outcomes, at_rest.zip(warm));
     let mut out = io::stdout().lock();
     writeln!(out, "{report}")?;
     if args.viewers > 0 {
@@ -408,20 +414,26 @@ struct Report {
     first_error: Option<String>,
     /// Ascending, nanoseconds.
     latencies: Vec<u64>,
-    /// What the server was before and after, and the processor time between.
+    /// What the server was before and after, and the processor time of the reviews that count.
     process: Option<(ProcessFigures, ProcessFigures, Duration)>,
 }
 
 impl Report {
-    fn of(args: &Args, outcomes: Vec<Outcome>, before: Option<ProcessFigures>) -> Self {
+    /// `before` has the figures of the server at rest and after warming up.
+    fn of(
+        args: &Args,
+        outcomes: Vec<Outcome>,
+        before: Option<(ProcessFigures, ProcessFigures)>,
+    ) -> Self {
         let errors = outcomes.iter().map(|outcome| outcome.errors).sum();
         let first_error = outcomes.iter().find_map(|outcome| outcome.first_error.clone());
         let mut latencies: Vec<u64> =
             outcomes.into_iter().flat_map(|outcome| outcome.latencies).collect();
         latencies.sort_unstable();
-        let process = args.pid.and_then(ProcessFigures::read).zip(before).map(|(now, before)| {
-            let busy = now.cpu.saturating_sub(before.cpu);
-            (before, now, busy)
+        let now = args.pid.and_then(ProcessFigures::read);
+        let process = now.zip(before).map(|(now, (at_rest, warm))| {
+            let busy = now.cpu.saturating_sub(warm.cpu);
+            (at_rest, now, busy)
         });
         Self {
             cpu: cpu_model(),
@@ -485,11 +497,12 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "server      {:.1} MB at rest, {:.1} MB under load, {:.1} MB peak resident, {:.1} s \
-                 processor time",
+                 processor time, {:.3} ms for each review",
                 count(before.resident_kib) / 1024.0,
                 count(now.resident_kib) / 1024.0,
                 count(now.peak_kib) / 1024.0,
-                busy.as_secs_f64()
+                busy.as_secs_f64(),
+                busy.as_secs_f64() * 1000.0 / count(self.reviews.max(1))
             )?;
         }
         write!(f, "processor   {}", self.cpu)
