@@ -99,9 +99,14 @@ export class List<T> {
 
   private row(index: number, isReachable: boolean): HTMLElement {
     const item = this.items[index] as T;
-    const cells = this.options
-      .cells(item, index)
-      .map((cell) => h("div", { role: "gridcell", class: "cell" }, cell));
+    const cells = this.options.cells(item, index).map((cell) =>
+      // What is cut off stands in full where the pointer is.
+      h(
+        "div",
+        { role: "gridcell", class: "cell", title: typeof cell === "string" && cell ? cell : undefined },
+        cell,
+      ),
+    );
     const row = h(
       "div",
       {
