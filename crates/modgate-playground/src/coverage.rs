@@ -3,6 +3,8 @@
 //! It is a request of its own, with policies that are compiled to count: the answer that people wait for is evaluated by
 //! the policies as they are, and comes first.
 
+use std::collections::BTreeMap;
+
 use modgate_engine::{
     Evaluation, NoopObserver, PolicyId, Snapshot, Stages, Trace,
     api::{constraints, meta::GroupVersionKind, modrule, mutations, templates},
@@ -64,22 +66,37 @@ pub(crate) fn run<'s>(
     traces
 }
 
-/// The places of a policy, in the order of its text.
+/// The places of a policy, in the order of its text, with what was counted since `before`.
 pub(crate) fn places(
     manifest: &Manifest,
     source: &Source,
-    snapshot: &Snapshot,
-    traces: &[Trace],
+    coverage: &Coverage,
+    before: &Coverage,
 ) -> Vec<Reach> {
-    let coverage = coverage(&manifest.object, snapshot, traces);
+    let before: BTreeMap<&Spot, Hits> = before.iter().collect();
     let lines = LineIndex::new(&source.text);
-    let mut places: Vec<Reach> =
-        coverage.iter().map(|(spot, hits)| place(manifest, (source, &lines), spot, hits)).collect();
+    let of = |(spot, hits)| {
+        let hits = since(hits, before.get(spot).copied());
+        place(manifest, (source, &lines), spot, hits)
+    };
+    let mut places: Vec<Reach> = coverage.iter().map(of).collect();
     places.sort_by_key(|place| (place.line, place.column));
     places
 }
 
-fn coverage(policy: &Value, snapshot: &Snapshot, traces: &[Trace]) -> Coverage {
+/// What was counted since.
+fn since(hits: Hits, before: Option<Hits>) -> Hits {
+    let Some(before) = before else { return hits };
+    Hits {
+        decides: hits.decides,
+        reached: hits.reached.saturating_sub(before.reached),
+        held: hits.held.saturating_sub(before.held),
+        failed: hits.failed.saturating_sub(before.failed),
+    }
+}
+
+/// What evaluations have reached of a policy so far. Mutators and ModRules count in the traces alone.
+pub(crate) fn counted(policy: &Value, snapshot: &Snapshot, traces: &[Trace]) -> Coverage {
     let kind = GroupVersionKind::of_object(policy);
     let mut id = PolicyId::of_object(policy);
     match &*kind.group {

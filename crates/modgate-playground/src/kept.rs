@@ -1,5 +1,6 @@
 //! Policies of earlier requests. Most requests differ from the one before in their object alone, and loading policies takes
-//! most of the time of an answer.
+//! most of the time of an answer. Policies that count what is reached of them are sets of their own; they add to what they
+//! counted before.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,8 +14,8 @@ use crate::{
     run::Policies,
 };
 
-/// How many sets of policies are kept: those of all examples, and some more.
-const MAX_SETS: usize = 12;
+/// How many sets of policies are kept: those of all examples, with and without counting, and some more.
+const MAX_SETS: usize = 24;
 /// The bytes of their texts at most.
 const MAX_BYTES: usize = 1 << 20;
 
@@ -32,13 +33,14 @@ struct Key {
     policies: Vec<File>,
     references: Vec<File>,
     namespace: String,
+    coverage: bool,
 }
 
 impl Key {
     fn is_of(&self, request: &Request) -> bool {
-        let Self { policies, references, namespace } = self;
-        (policies, references, namespace)
-            == (&request.policies, &request.references, &request.namespace)
+        let Self { policies, references, namespace, coverage } = self;
+        (policies, references, namespace, *coverage)
+            == (&request.policies, &request.references, &request.namespace, request.coverage)
     }
 
     fn bytes(&self) -> usize {
@@ -73,6 +75,7 @@ impl Kept {
             policies: request.policies.clone(),
             references: request.references.clone(),
             namespace: request.namespace.clone(),
+            coverage: request.coverage,
         };
         self.sets.push_back((key, loaded));
         let mut bytes: usize = self.sets.iter().map(|(key, _)| key.bytes()).sum();

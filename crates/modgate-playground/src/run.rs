@@ -160,10 +160,13 @@ impl Run<'_> {
         let machine = Machine::new(request.now, request.seed);
         let host = FileHost { references, clock: &Frozen, templates: &machine, policies: &machine };
         let subjects = subjects.iter().map(|it| &it.subject);
+        let before: Vec<_> =
+            manifests.iter().map(|it| coverage::counted(&it.object, snapshot, &[])).collect();
         let traces = coverage::run(snapshot, &host, inventory, subjects);
-        let places = manifests.iter().filter_map(|manifest| {
+        let places = manifests.iter().zip(&before).filter_map(|(manifest, before)| {
             let source = self.sources.get(&manifest.origin)?;
-            Some(coverage::places(manifest, source, snapshot, &traces))
+            let coverage = coverage::counted(&manifest.object, snapshot, &traces);
+            Some(coverage::places(manifest, source, &coverage, before))
         });
         Some(places.flatten().collect())
     }
@@ -198,10 +201,6 @@ impl Run<'_> {
 
     /// The policies, as they were loaded before or now; `None` when one does not load, or there is none.
     fn loaded(&mut self, request: &Request, config: EngineConfig) -> Option<Policies> {
-        // Policies that count add up what they counted before.
-        if request.coverage {
-            return self.policies(request, config);
-        }
         if let Some(Loaded { policies, heard, sources }) = self.kept.find(request) {
             (self.heard, self.sources) = (heard, sources);
             self.answer.policies = policies.snapshot.policies().count();

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 
-use super::{ConnectionArgs, Wanted, forward::Forwarded, installation::Installation};
+use super::{ConnectionArgs, Wanted, api::Page, forward::Forwarded, installation::Installation};
 use crate::{exit::Exit, terminal::Terminal};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -39,6 +39,8 @@ pub(crate) struct UiArgs {
 pub(crate) fn run(args: &UiArgs, terminal: &Terminal) -> Result<Exit> {
     let connection = &args.connection;
     if let Some(address) = &connection.address {
+        // One that is no address is refused, as `why` and `status` refuse it.
+        Page::new(address, String::new(), connection.token.clone())?;
         show(args, &with_token(address, connection.token.as_deref()), terminal)?;
         return Ok(Exit::Success);
     }

@@ -479,6 +479,9 @@ fn the_page_of_the_leader_is_forwarded() {
     let plain = forwarding.run(&["ui", "--no-open", "--address", &address]);
     assert_eq!((out(&plain), errors(&plain)), (format!("{address}\n"), String::new()));
 
+    let wrong = forwarding.run(&["ui", "--no-open", "--address", "127.0.0.1:8088"]);
+    assert_eq!((wrong.status.code(), out(&wrong)), (Some(2), String::new()), "{}", errors(&wrong));
+
     // With a browser, the address goes to the program that opens it.
     let browser = forwarding.folder.path().join("xdg-open");
     let opened = forwarding.folder.path().join("opened");
