@@ -4,20 +4,29 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use modgate_engine::{Snapshot, constraint::Inventory};
+use modgate_review::{manifest::Manifest, references::References};
 use modgate_value::{
     Str,
     diag::{Diagnostic, Source},
 };
 
-use crate::{
-    request::{File, Request},
-    run::Policies,
-};
+use crate::request::{File, Request};
 
 /// How many sets of policies are kept: those of all examples, with and without counting, and some more.
 const MAX_SETS: usize = 24;
 /// The bytes of their texts at most.
 const MAX_BYTES: usize = 1 << 20;
+
+/// The policies in force and what they refer to.
+#[derive(Debug, Clone)]
+pub(crate) struct Policies {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) references: References,
+    pub(crate) inventory: Inventory,
+    /// As they were written; those that count alone are asked for them.
+    pub(crate) manifests: Vec<Manifest>,
+}
 
 /// Policies that loaded, and what loading them found.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use modgate_engine::{
     Change, Decision, EngineConfig, Evaluation, Faults, OnError, Plan, Snapshot, Stages, Trace,
     Update,
     api::{meta::Operation, secrets::SecretValues},
-    constraint::{Arena, Inventory},
+    constraint::Arena,
     lint::Definitions,
 };
 use modgate_report::{Finding, Level, Report, about_policies};
@@ -19,7 +19,7 @@ use modgate_review::{
     findings,
     manifest::{self, Manifest},
     notes,
-    references::{FileHost, References},
+    references::FileHost,
     run::{impossible, stand_in},
     sorted::{self, Document, Sorted},
     subject::{self, Assumed, as_stored},
@@ -34,7 +34,7 @@ use serde::Serialize;
 use crate::{
     attributes::Composed,
     coverage::{self, Reach},
-    kept::{Kept, Loaded},
+    kept::{Kept, Loaded, Policies},
     machine::Machine,
     request::{File, Request},
 };
@@ -123,16 +123,6 @@ struct Run<'k> {
     heard: Vec<Diagnostic>,
     sources: BTreeMap<Str, Source>,
     kept: &'k mut Kept,
-}
-
-/// The policies in force and what they refer to.
-#[derive(Debug, Clone)]
-pub(crate) struct Policies {
-    snapshot: Snapshot,
-    references: References,
-    inventory: Inventory,
-    /// As they were written.
-    manifests: Vec<Manifest>,
 }
 
 impl Run<'_> {
