@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::{Level, Report};
+use crate::{Level, Report, one_line};
 
 /// `file:line:column: error[rule]: Kind namespace/name: message`, then the remediation, indented.
 pub(crate) fn write(report: &Report) -> String {
     let mut out = String::new();
     for (finding, rule) in report.with_rules() {
         if let Some(place) = &finding.place {
-            let _ = write!(out, "{place}: ");
+            let _ = write!(out, "{}: ", one_line(&place.to_string()));
         }
         let _ = write!(out, "{}[{}]: ", finding.level, rule.id);
         if let Some(object) = &finding.object {

@@ -4,14 +4,14 @@ use std::io::Write;
 
 use anyhow::Result;
 use modgate_engine::{
-    Position, Snapshot,
+    Snapshot,
     constraint::{
         ConstraintKey, ConstraintOutcome, ConstraintTrace, ExpressionResult, ExpressionTrace,
         Violation,
     },
 };
 
-use crate::terminal::{Terminal, Tone, printable, shorten};
+use crate::terminal::{Terminal, Tone, place, printable, shorten};
 
 /// One line per violation: what it leads to, whose it is, what it says and where that stands.
 pub(crate) fn violations(
@@ -147,10 +147,3 @@ fn explain_expression(
     Ok(())
 }
 
-/// `file:line:column`, as far as it is known.
-fn place(origin: &str, position: Option<Position>) -> String {
-    match position {
-        Some(position) => format!("{origin}:{position}"),
-        None => origin.to_owned(),
-    }
-}

@@ -32,7 +32,7 @@ use crate::{
     inputs::{self, Hiding},
     outputs::print_findings,
     plan, playground,
-    terminal::{Terminal, Tone, printable, shorten},
+    terminal::{self, Terminal, Tone, printable, shorten},
 };
 
 /// Runs the verb.
@@ -192,10 +192,7 @@ fn rule_name(rule: &RuleTrace) -> String {
 
 /// `file:line:column`, as far as it is known.
 fn place(rule: &RuleTrace, position: Option<Position>) -> String {
-    match position {
-        Some(position) => format!("{}:{position}", rule.origin),
-        None => rule.origin.clone(),
-    }
+    terminal::place(&rule.origin, position)
 }
 
 fn explain_criterion(

@@ -29,7 +29,7 @@ use crate::{
     args::{EngineArgs, Output, OutputFormat, OutputParser, PathArgs},
     exit::Exit,
     outputs::Outputs,
-    terminal::{Terminal, Tone, printable},
+    terminal::{Terminal, Tone, one_line, printable},
 };
 
 /// Defaults of arguments.
@@ -475,7 +475,7 @@ fn text(
     for each in shown {
         let code = terminal.paint(Tone::Bad, each.code);
         writeln!(out, "{code}: {}", printable(&each.message))?;
-        let place = terminal.paint(Tone::Faint, printable(&each.place.to_string()));
+        let place = terminal.paint(Tone::Faint, one_line(&each.place.to_string()));
         writeln!(out, "  {place}")?;
         for message in &each.denials {
             writeln!(out, "  denied: {}", printable(message).replace('\n', " "))?;

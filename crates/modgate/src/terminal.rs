@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use modgate_engine::Position;
 use modgate_report::snippet;
 pub(crate) use modgate_report::{one_line, printable};
 use modgate_value::diag::{Diagnostic, Severity};
@@ -172,6 +173,11 @@ fn without_numbers(message: &str) -> String {
 /// Whether the user asked for no colours: <https://no-color.org>.
 pub(crate) fn no_color() -> bool {
     env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// `file:line:column` on one line, as far as it is known.
+pub(crate) fn place(file: &str, position: Option<Position>) -> String {
+    one_line(&modgate_audit::place(file, position))
 }
 
 /// Longest text shown of one value, in characters.

@@ -181,7 +181,7 @@ fn violation(
         Grouping::Constraint => String::new(),
         Grouping::Namespace => format!(" [{}]", policy_title(policy)),
     };
-    let place = place(&subject.origin, subject.position);
+    let place = one_line(&place(&subject.origin, subject.position));
     let place = if place.is_empty() { place } else { format!(" ({place})") };
     write!(out, "  ")?;
     if is_new == Some(true) {
