@@ -49,7 +49,8 @@ fn parse(line: Vec<OsString>) -> Result<Args, clap::Error> {
 }
 
 /// Names under which people look for flags.
-const OTHER_NAMES: [(&str, &str); 7] = [
+const OTHER_NAMES: [(&str, &str); 8] = [
+    ("--policy", "--rule"),
     ("--policies", "--filename"),
     ("--policy", "--filename"),
     ("--rules", "--filename"),
@@ -88,19 +89,37 @@ fn advised(mut error: clap::Error, command: &Command) -> clap::Error {
     if error.kind() == ErrorKind::ValueValidation {
         return in_words(error);
     }
-    if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none()
-    {
+    if error.kind() == ErrorKind::UnknownArgument {
         let name = text(&error, ContextKind::InvalidArg);
         // The usage has the flags of the verb, or stands for all of them.
         let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
         let verb = usage.split_whitespace().nth(2).unwrap_or_default();
         let flags = command.find_subcommand(verb).into_iter().flat_map(Command::get_arguments);
+        let global = command.get_arguments().filter(|flag| flag.is_global_set());
+        let flags = flags.chain(global).filter(|flag| !flag.is_hide_set());
         let flags: Vec<&str> = flags.filter_map(clap::Arg::get_long).collect();
-        let meant = OTHER_NAMES
+        let plain = name.trim_start_matches('-');
+        let other = OTHER_NAMES
             .iter()
             .find(|(other, flag)| *other == name && flags.contains(&flag.trim_start_matches('-')));
-        if let Some((_, flag)) = meant {
-            error.insert(ContextKind::SuggestedArg, ContextValue::String((*flag).to_owned()));
+        // The beginning of a name stands for it, its last letter apart.
+        let (start, _) = plain.split_at(plain.floor_char_boundary(plain.len().saturating_sub(1)));
+        let begun = || flags.iter().copied().find(|it| start.len() > 3 && it.starts_with(start));
+        let meant = match other {
+            Some((_, flag)) => Some(flag.trim_start_matches('-')),
+            None => near::nearest(plain, flags.iter().copied()).or_else(begun),
+        };
+        // The parser takes names for near that have little in common, and the usage names them.
+        if let Some(ContextValue::String(taken)) = error.remove(ContextKind::SuggestedArg)
+            && meant != Some(taken.trim_start_matches('-'))
+            && let Some(verb) = command.find_subcommand(verb).cloned()
+        {
+            let usage = format!("{} {}", command.get_name(), verb.get_name());
+            let usage = verb.bin_name(usage).render_usage();
+            error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+        }
+        if let Some(flag) = meant.filter(|_| name.starts_with("--")) {
+            error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{flag}")));
         }
     }
     error
