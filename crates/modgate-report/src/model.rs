@@ -327,7 +327,7 @@ impl Report {
     }
 
     /// The findings with their rules.
-    pub(crate) fn with_rules(&self) -> impl Iterator<Item = (&Finding, &Rule)> {
+    pub fn with_rules(&self) -> impl Iterator<Item = (&Finding, &Rule)> {
         let rules = &self.rules;
         self.findings.iter().filter_map(move |finding| Some((finding, rules.get(finding.rule)?)))
     }

@@ -142,8 +142,15 @@ pub fn told_once(findings: &mut Vec<Diagnostic>) {
     };
     let waits = |finding: &Diagnostic| finding.help.as_deref() == Some(lint::WAITS_FOR_TEMPLATE);
     if findings.iter().any(waits) {
-        let unread = unread_templates(findings);
+        let unread = unread(findings, templates::KIND);
         findings.retain(|it| !(waits(it) && unread.iter().any(|text| is_template_of(text, it))));
+    }
+    if findings.iter().any(|it| missing_policy(it).is_some()) {
+        let unread = unread(findings, "AdmissionPolicy");
+        findings.retain(|it| {
+            let name = missing_policy(it).map(str::to_lowercase);
+            !name.is_some_and(|name| unread.iter().any(|text| has_word(text, &name)))
+        });
     }
     if !findings.iter().any(is_template) || !findings.iter().any(waits) {
         return;
@@ -154,13 +161,20 @@ pub fn told_once(findings: &mut Vec<Diagnostic>) {
     });
 }
 
-/// The texts with templates that are no YAML, in small letters.
-fn unread_templates(findings: &[Diagnostic]) -> Vec<String> {
+/// The name of the policy that a binding names and that was not found.
+fn missing_policy(finding: &Diagnostic) -> Option<&str> {
+    let is_it = finding.code == Some(Code::NoEffect.as_str());
+    let (_, rest) = finding.message.split_once("there is no policy `").filter(|_| is_it)?;
+    rest.split('`').next().filter(|name| !name.is_empty())
+}
+
+/// The texts with policies of this kind that are no YAML, in small letters.
+fn unread(findings: &[Diagnostic], kind: &str) -> Vec<String> {
     let errors = findings.iter().filter(|it| it.severity == Severity::Error && it.code.is_none());
     let texts: BTreeMap<&str, &str> =
         errors.filter_map(|it| it.source.as_ref()).map(|it| (&*it.name, &*it.text)).collect();
     let unread = texts.into_values().filter(|text| {
-        text.contains(templates::KIND) && yaml::manifest(text).any(|document| document.is_err())
+        text.contains(kind) && yaml::manifest(text).any(|document| document.is_err())
     });
     unread.map(str::to_lowercase).collect()
 }
@@ -169,8 +183,12 @@ fn unread_templates(findings: &[Diagnostic]) -> Vec<String> {
 fn is_template_of(text: &str, waiting: &Diagnostic) -> bool {
     let Some((_, rest)) = waiting.message.rsplit_once("template \"") else { return false };
     let name = rest.split('"').next().unwrap_or_default();
-    !name.is_empty()
-        && text.split(|it: char| !(it.is_alphanumeric() || it == '-')).any(|word| word == name)
+    !name.is_empty() && has_word(text, name)
+}
+
+/// Whether a text has a name as a word.
+fn has_word(text: &str, name: &str) -> bool {
+    text.split(|it: char| !(it.is_alphanumeric() || "-.".contains(it))).any(|word| word == name)
 }
 
 /// Who manages which field of an object is of no use to a policy, and often most of its size.

@@ -127,7 +127,7 @@ fn placed(path: &str, shown: &str) -> Result<Option<Suite>, Box<Diagnostic>> {
             Some((code, member, written, help)) => {
                 let offset = positions.nearest(member).offset;
                 let found = Diagnostic::warning(format!(
-                    "`{written}` is not of a suite, so no test is run"
+                    "`{written}` is no suite of tests, so no test is run"
                 ))
                 .code(code.as_str())
                 .at(source.clone(), Span::new(offset, offset + written.len()));
@@ -145,7 +145,18 @@ fn placed(path: &str, shown: &str) -> Result<Option<Suite>, Box<Diagnostic>> {
         let rest = source.text.get(offset..).unwrap_or_default();
         let length = rest.lines().next().map_or(0, str::len);
         let message = if path.is_empty() { message } else { format!("{path}: {message}") };
-        Diagnostic::error(message).at(source.clone(), Span::new(offset, offset + length)).into()
+        // gator reads suites by other rules of YAML than policies.
+        let boolean = message.split_once("expected a boolean, got the string `").map(|(_, it)| it);
+        let help = match boolean.and_then(|it| it.strip_suffix('`')) {
+            Some("yes" | "on" | "Yes" | "On") => Some("write `true`"),
+            Some("no" | "off" | "No" | "Off") => Some("write `false`"),
+            _ => None,
+        };
+        let found = Diagnostic::error(message).at(source.clone(), Span::new(offset, offset + length));
+        match help {
+            Some(help) => found.help(help).into(),
+            None => found.into(),
+        }
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use modgate_report::{Finding, Level, Passed, Place, Report, Rule, RuleKind};
+use modgate_report::{Finding, Level, Passed, Place, Report, Rule, RuleKind, one_line};
 
 /// The result of a suite.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -107,9 +107,12 @@ pub(super) fn findings(
 /// prints them.
 pub(super) fn totals(suites: &[SuiteResult], report: &Report) -> String {
     let mut out = String::new();
-    for finding in &report.findings {
+    // What is wrong with policies and suites is on standard error.
+    let of_tests = report.with_rules().filter(|(_, rule)| rule.kind == RuleKind::Test);
+    for (finding, _) in of_tests {
         let Some(place) = &finding.place else { continue };
         let first = finding.message.lines().next().unwrap_or_default();
+        let place = one_line(&place.to_string());
         // Writing to a `String` cannot fail.
         let _ = writeln!(out, "{place}: {first}");
     }
