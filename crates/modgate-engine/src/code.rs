@@ -88,7 +88,7 @@ codes! {
     ValueType = "value-type",
     /// A template reads something that its data does not have, so that it fails.
     TemplateField = "template-field",
-    /// A path has more placeholders than `select` captures keys, so the patch always fails.
+    /// A path has more placeholders than `select` captures keys, or there is no `select`, so the patch always fails.
     CapturedKey = "captured-key",
     /// The result of a template differs from one review to the next.
     ImpureTemplate = "impure-template",

@@ -47,5 +47,5 @@ pub use self::{
         faults,
     },
 };
-pub(crate) use known::METADATA;
+pub(crate) use known::{METADATA, unreadable};
 pub(crate) use source::lint::{counts, verbs};

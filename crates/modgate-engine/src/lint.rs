@@ -48,6 +48,8 @@ pub(crate) use mutator::advise as advise_mutator;
 pub use object::of_object;
 pub(crate) use once::{checked_once, misspelt_once, refused_once, unseen_once};
 pub(crate) use refused::near_values;
+pub(crate) use template::matched as matched_by_constraints;
+pub(crate) use values::action;
 pub use unloaded::{Mistake, Place, not_loaded};
 pub(crate) use written::advise as advise_types;
 
@@ -111,7 +113,10 @@ pub(crate) fn lint(
     match id.group.as_str() {
         // `modrule::unknown_fields` knows those of ModRules.
         modrule::GROUP => {}
-        constraints::GROUP => matching::lint(&mut lints, "spec.match"),
+        constraints::GROUP => {
+            matching::lint(&mut lints, "spec.match");
+            constraint::lint(&mut lints);
+        }
         mutations::GROUP => {
             fields::lint(&mut lints);
             matching::lint(&mut lints, "spec.match");

@@ -95,7 +95,13 @@ impl CelDriver {
         let decoded = CelSource::from_value(source).map_err(refused)?;
         let failure_policy = decoded.failure_policy(options.failure_policy).map_err(refused)?;
         let mut problems = unknown_fields(source, &field);
-        problems.extend(lint::lint(&decoded, &field, schema));
+        // Validations whose key is misspelt are told there.
+        let is_misspelt = problems.iter().any(|it| {
+            let key = it.field.rsplit('.').next().unwrap_or_default();
+            it.code == Some(Code::UnknownField) && near::nearest(key, ["validations"]).is_some()
+        });
+        let found = lint::lint(&decoded, &field, schema).into_iter();
+        problems.extend(found.filter(|it| !is_misspelt || it.field != field));
         let declared = decoded.variables.iter().flatten();
         let variables: Vec<Str> = declared.map(|variable| variable.name.clone()).collect();
         let mut report = |part: String, text: &str, error: &CompileError| {

@@ -74,14 +74,14 @@ pub(super) fn never(path: &[&str], value: &str) -> Option<(String, String)> {
         }
         _ => return None,
     };
-    Some((format!("{what} `{value}`, so the comparison has always the same result"), help))
+    Some((format!("{what} `{value}`, so the comparison always has the same result"), help))
 }
 
 /// The functions of CEL that read a text, and fail for every object if it cannot be read.
 const READERS: [&str; 7] = ["cidr", "duration", "ip", "quantity", "semver", "timestamp", "url"];
 
 /// Why a function of CEL cannot read this text; `None` if it can, or if it is no such function.
-pub(super) fn unreadable(function: &str, text: &str) -> Option<String> {
+pub(crate) fn unreadable(function: &str, text: &str) -> Option<String> {
     READERS.contains(&function).then_some(())?;
     let call = format!("{function}({})", Value::from(text).to_json());
     let expression = Expression::compile(&format!("{call} == {call}"), &[]).ok()?;

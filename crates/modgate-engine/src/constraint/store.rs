@@ -204,6 +204,14 @@ impl Store {
         self.constraints.values().filter_map(|stored| stored.compiled.as_ref())
     }
 
+    /// The constraints of a kind in force.
+    pub(crate) fn of_kind<'s>(
+        &'s self,
+        kind: &'s str,
+    ) -> impl Iterator<Item = &'s Arc<CompiledConstraint>> {
+        self.constraints().filter(move |constraint| *constraint.kind() == kind)
+    }
+
     /// A constraint in force.
     pub fn constraint(&self, key: &ConstraintKey) -> Option<&Arc<CompiledConstraint>> {
         self.constraints.get(key)?.compiled.as_ref()

@@ -7,10 +7,10 @@ use modgate_api::{
     meta::{GroupVersionKind, split_api_version},
     mutations::ApplyTo,
 };
-use modgate_value::{DecodeError, Str, Value, gofmt, near};
+use modgate_value::{DecodeError, Str, Value, gofmt};
 
 use crate::{
-    PolicyId,
+    PolicyId, lint,
     mutation::{Refusal, check_name},
 };
 
@@ -104,7 +104,10 @@ impl CompileError {
     pub fn help(&self) -> Option<String> {
         let Self::Action(action) = self else { return None };
         let known = ACTIONS.map(EnforcementAction::as_str);
-        Some(near::did_you_mean_or(action, &known, "the actions are"))
+        Some(match lint::action(action, &known) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("the actions are: {}", known.join(", ")),
+        })
     }
 }
 

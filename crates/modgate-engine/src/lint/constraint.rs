@@ -7,7 +7,8 @@ use modgate_api::{
 };
 use modgate_value::{Value, near};
 
-use super::values::{OPERATORS, SELECTORS, point_at};
+use super::values::{self, OPERATORS, SELECTORS, point_at};
+use super::Lints;
 use crate::{Code, PolicySource, Problem, constraint::CompiledTemplate};
 
 /// The members of `spec`, which stand beside it where they are indented too little.
@@ -18,6 +19,20 @@ const SPEC: [&str; 5] = [
     "parameters",
     "scopedEnforcementActions",
 ];
+
+/// Scoped actions beside an action that is not scoped: nothing reads them.
+pub(super) fn lint(lints: &mut Lints<'_>) {
+    let Some(spec) = lints.object().get("spec") else { return };
+    let action = spec.get("enforcementAction").and_then(Value::as_str).unwrap_or_default();
+    let scoped = spec.get("scopedEnforcementActions").and_then(Value::as_array);
+    let has_some = scoped.is_some_and(|list| !list.is_empty());
+    if has_some && action != EnforcementAction::Scoped.as_str() {
+        let action = if action.is_empty() { "deny" } else { action };
+        let message = format!("`enforcementAction` is `{action}`, so these are not read");
+        let help = "write `enforcementAction: scoped`".to_owned();
+        lints.push_key(Code::NoEffect, "spec.scopedEnforcementActions", message, Some(help));
+    }
+}
 
 /// Adds place and advice to what the checks said, whose words are the original's.
 pub(crate) fn advise(
@@ -46,7 +61,8 @@ pub(crate) fn advise(
         if action == Some(EnforcementAction::Scoped.as_str()) {
             scoped_action(problem, source);
         } else {
-            problem.help = action.and_then(|action| near::did_you_mean(action, known));
+            let meant = action.and_then(|action| values::action(action, &known));
+            problem.help = meant.map(|meant| format!("did you mean `{meant}`?"));
         }
         return;
     }

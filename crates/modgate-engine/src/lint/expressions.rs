@@ -161,6 +161,7 @@ impl<'e> Lints<'e> {
                 target.iter().for_each(|target| self.visit(target));
                 args.iter().for_each(|argument| self.visit(argument));
                 self.compare(function, args);
+                self.swapped(function, target.as_deref(), args);
                 self.pattern(function, target.as_deref(), args);
                 self.no_pattern(function, target.as_deref(), args);
                 self.of_list(function, target.as_deref(), expression.span);
@@ -277,6 +278,12 @@ impl<'e> Lints<'e> {
     }
 
     fn member(&mut self, expression: &'e Expr, span: Span) {
+        // What is wrong with a variable is told where it gets its value.
+        if let Kind::Select { operand, .. } = &expression.kind
+            && matches!(&operand.kind, Kind::Ident(name) if name == "variables")
+        {
+            return;
+        }
         let places = self.places(expression);
         self.report(places, is_direct(expression), span);
     }
@@ -330,6 +337,7 @@ impl<'e> Lints<'e> {
     fn compare(&mut self, function: &str, args: &'e [Expr]) {
         let [left, right] = args else { return };
         if ORDERS.contains(&function) {
+            self.quantities(left, right);
             return self.compare_types(&[(left, right), (right, left)], true);
         }
         let pairs: Vec<(&Expr, &Expr)> = match function {
@@ -357,6 +365,38 @@ impl<'e> Lints<'e> {
         }
     }
 
+    /// A quantity in an order with a text: it is compared letter by letter.
+    fn quantities(&mut self, left: &'e Expr, right: &'e Expr) {
+        for (member, value) in [(left, right), (right, left)] {
+            let Kind::Literal(Literal::String(_)) = &value.kind else { continue };
+            let places = self.plain_places(member);
+            if places.is_empty() || !places.iter().all(|path| self.known.is_quantity(path)) {
+                continue;
+            }
+            let message = "the field is a quantity, which is compared letter by letter here";
+            self.push(Code::NeverMatches, value.span, message.to_owned(), Some(QUANTITY.to_owned()));
+        }
+    }
+
+    /// A constant in which a text of the object is searched: the other way round is meant.
+    fn swapped(&mut self, function: &str, target: Option<&'e Expr>, args: &'e [Expr]) {
+        let (Some(target), [sought], "endsWith" | "matches" | "startsWith") =
+            (target, args, function)
+        else {
+            return;
+        };
+        let Kind::Literal(Literal::String(constant)) = &target.kind else { return };
+        let places = self.places(sought).unwrap_or_default();
+        if places.is_empty() || places.iter().any(|path| path.root != Root::Object) {
+            return;
+        }
+        let message = format!(
+            "`{function}` is asked the wrong way round: the text that is searched stands in front"
+        );
+        let help = format!("write `x.{function}({})`", Value::from(constant.as_str()).to_json());
+        self.push(Code::NeverMatches, target.span, message, Some(help));
+    }
+
     /// Values of another type than the field that they are compared with.
     fn compare_types(&mut self, pairs: &[(&'e Expr, &'e Expr)], is_order: bool) {
         for (member, value) in pairs {
@@ -378,7 +418,7 @@ impl<'e> Lints<'e> {
                 false => places::never_equal(&first, &literal),
             };
             let help = match is_quantity {
-                true => Some("write `quantity(x).isGreaterThan(quantity(\"1Gi\"))`".to_owned()),
+                true => Some(QUANTITY.to_owned()),
                 false => places::as_type(&first, &literal),
             };
             self.push(Code::NeverMatches, value.span, message, help);
@@ -454,8 +494,16 @@ impl<'e> Lints<'e> {
         }
     }
 
-    /// The paths of an operation of JSON Patch.
+    /// The operation of JSON Patch, and its paths.
     fn patch(&mut self, fields: &'e [modgate_cel::ast::Field]) {
+        for field in fields.iter().filter(|field| field.name == "op") {
+            let Kind::Literal(Literal::String(op)) = &field.value.kind else { continue };
+            if !OPERATIONS.contains(&op.as_str()) {
+                let message = format!("JSON Patch has no operation `{op}`, so this always fails");
+                let help = near::did_you_mean_or(op, &OPERATIONS, "the operations are");
+                self.push(Code::UnknownValue, field.value.span, message, Some(help));
+            }
+        }
         let paths = fields.iter().filter(|field| ["from", "path"].contains(&field.name.as_str()));
         for field in paths {
             let Kind::Literal(Literal::String(path)) = &field.value.kind else { continue };
@@ -505,6 +553,12 @@ impl<'e> Lints<'e> {
         }
     }
 }
+
+/// The advice about quantities.
+const QUANTITY: &str = "write `quantity(x).isGreaterThan(quantity(\"1Gi\"))`";
+
+/// The operations of JSON Patch.
+const OPERATIONS: [&str; 6] = ["add", "copy", "move", "remove", "replace", "test"];
 
 /// The operators of an order.
 const ORDERS: [&str; 4] = ["_<_", "_<=_", "_>_", "_>=_"];

@@ -33,6 +33,8 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
         lints.push_key(Code::NoEffect, &field, message.to_owned(), Some(help));
     }
     contradictions(lints, spec);
+    external_data(lints, spec);
+    label(lints, spec);
     let text = spec.get("location").and_then(Value::as_str).unwrap_or_default();
     let Ok(location) = Location::parse(text) else { return };
     let kinds: Vec<&str> = matching::entries(spec, "applyTo")
@@ -44,6 +46,7 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
     let objects = objects(lints, spec);
     unreachable(lints, &objects, &location);
     value_of_few(lints, spec, &objects, location.nodes());
+    parts_of_values(lints, spec, &objects, location.nodes());
 }
 
 /// A match block that lets no kind through that the mutator applies to.
@@ -205,6 +208,70 @@ fn value_of_few(lints: &mut Lints<'_>, spec: &Value, objects: &Objects<'_>, node
     }
 }
 
+/// Parts of a value that no object has at the location.
+fn parts_of_values(lints: &mut Lints<'_>, spec: &Value, objects: &Objects<'_>, nodes: &[Node]) {
+    if !matches!(objects, Objects::Of(_)) {
+        return;
+    }
+    let mut steps = steps_of(nodes);
+    let name = match steps.last() {
+        Some(Step::Member(name)) => *name,
+        _ => "this field",
+    };
+    if lints.id.kind == "ModifySet" {
+        steps.push(Step::Element);
+    }
+    let shapes = objects.shapes(&steps);
+    for (field, value) in values(lints, spec) {
+        for misfit in types::misfits(&shapes, name, value) {
+            let field = format!("{field}{}", misfit.path);
+            match misfit.code {
+                Code::UnknownPath => {
+                    lints.push_key(misfit.code, &field, misfit.message, misfit.help);
+                }
+                code => lints.push(code, &field, misfit.message, misfit.help),
+            }
+        }
+    }
+}
+
+/// The values of `failurePolicy` and `dataSource` of external data.
+const FAILURE_POLICIES: [&str; 3] = ["Fail", "Ignore", "UseDefault"];
+const DATA_SOURCES: [&str; 2] = ["Username", "ValueAtLocation"];
+
+/// Values of external data that the CRD does not allow.
+fn external_data(lints: &mut Lints<'_>, spec: &Value) {
+    let Some(data) = spec.path(&["parameters", "assign", "externalData"]) else { return };
+    let known = [("failurePolicy", &FAILURE_POLICIES[..]), ("dataSource", &DATA_SOURCES)];
+    for (member, known) in known {
+        let written = data.get(member).and_then(Value::as_str).filter(|it| !it.is_empty());
+        let Some(text) = written.filter(|text| !known.contains(text)) else { continue };
+        let message = format!("`{member}` cannot be `{text}`, so a cluster refuses this");
+        let help = near::did_you_mean_or(text, known, "the values are");
+        let field = format!("spec.parameters.assign.externalData.{member}");
+        lints.push(Code::UnknownValue, &field, message, Some(help));
+    }
+}
+
+/// A text that no label can be.
+fn label(lints: &mut Lints<'_>, spec: &Value) {
+    let location = spec.get("location").and_then(Value::as_str).unwrap_or_default();
+    let text = spec.path(&["parameters", "assign", "value"]).and_then(Value::as_str);
+    let Some(text) = text.filter(|_| location.starts_with("metadata.labels.")) else { return };
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_end = |letter: char| letter.is_ascii_alphanumeric();
+    let is_label = text.len() <= 63
+        && text.chars().all(is_part)
+        && (text.is_empty() || (text.starts_with(is_end) && text.ends_with(is_end)));
+    if !is_label {
+        let message = format!("no label can be `{text}`, so the API server refuses the object");
+        let help = "a label has at most 63 letters, digits, `-`, `_` and `.`, and begins and ends with a letter or a \
+                    digit; an annotation has any text";
+        let field = "spec.parameters.assign.value";
+        lints.push(Code::UnknownValue, field, message, Some(help.to_owned()));
+    }
+}
+
 /// A value that does not have the type of the field that it is for.
 fn value_type(lints: &mut Lints<'_>, spec: &Value, kinds: &[&str], nodes: &[Node]) {
     let of_kubernetes = |group: &&str| modgate_api::kinds::of_group(group).is_some();
@@ -215,6 +282,11 @@ fn value_type(lints: &mut Lints<'_>, spec: &Value, kinds: &[&str], nodes: &[Node
     }
     let mut steps = steps_of(nodes);
     if lints.id.kind == "ModifySet" {
+        if let Some(expected) = types::mismatch(kinds, &steps, &Value::from(Vec::new())) {
+            let message = format!("the field is {expected}, and a `ModifySet` is for lists");
+            lints.push(Code::ValueType, "spec.location", message, None);
+            return;
+        }
         steps.push(Step::Element);
     }
     let values = values(lints, spec);

@@ -64,8 +64,14 @@ pub(crate) fn refused_once(found: &mut Vec<Problem>) {
                         .strip_prefix(warning.field.as_str())
                         .is_some_and(|below| below.starts_with(['.', '['])))
         };
+        // Two parts of one text are two mistakes, but for steps of one path.
+        let is_apart = |error: &Problem| match (error.span, warning.span) {
+            (Some(a), Some(b)) => a.end + 1 < b.start || b.end + 1 < a.start,
+            _ => false,
+        };
         let is_about = |error: &Problem| {
             error.severity == Severity::Error
+                && !is_apart(error)
                 && error.policy == warning.policy
                 && error.origin == warning.origin
                 && !error.field.is_empty()

@@ -8,6 +8,7 @@ use std::{
     sync::LazyLock,
 };
 
+use modgate_api::meta;
 use modgate_value::{Value, near, pointer};
 
 use crate::{
@@ -71,6 +72,8 @@ static SECOND: LazyLock<Second> = LazyLock::new(|| {
 pub(crate) enum Objects<'t> {
     /// Objects of these types.
     Of(Vec<Shape<'t>>),
+    /// Objects of these types, where a policy is written for objects of other types as well.
+    Matched(Vec<Shape<'t>>),
     /// Any objects, also of kinds that are not known.
     Any,
 }
@@ -109,6 +112,27 @@ impl<'t> Objects<'t> {
         if found.is_empty() || named != known { Self::Any } else { Self::Of(found) }
     }
 
+    /// Those of these types and API groups, as constraints match them. Any objects where one of them is in no type.
+    pub(crate) fn matched<'k>(
+        types: &[&'t Types],
+        kinds: impl Iterator<Item = (&'k str, &'k str)>,
+    ) -> Self {
+        let mut found = Vec::new();
+        for (group, kind) in kinds {
+            let before = found.len();
+            for types in types {
+                let versions = types.keys().filter(|(version, known)| {
+                    known == kind && meta::split_api_version(version).0 == group
+                });
+                found.extend(versions.filter_map(|(version, _)| types.shape(version, kind)));
+            }
+            if found.len() == before {
+                return Self::Any;
+            }
+        }
+        if found.is_empty() { Self::Any } else { Self::Matched(found) }
+    }
+
     /// The first step that leads nowhere in all of these objects.
     pub(crate) fn fault<'s>(&self, steps: &[Step<'s>]) -> Option<Fault<'s>> {
         // Objects of every kind have the same metadata.
@@ -120,6 +144,12 @@ impl<'t> Objects<'t> {
         }
         match (self, steps) {
             (Self::Of(shapes), _) => self.walk(shapes.clone(), steps, 0),
+            (Self::Matched(shapes), _) => {
+                let fault = self.walk(shapes.clone(), steps, 0)?;
+                // What another kind has is there for objects of that kind.
+                let is_of_others = !Self::Any.shapes(steps.get(..=fault.at)?).is_empty();
+                (!is_of_others && fault.at > 0).then_some(fault)
+            }
             (Self::Any, [Step::Member(first), rest @ ..]) => {
                 let Some(shapes) = FIRST.get(first) else {
                     let meant = near::nearest(first, OBJECT)?;
@@ -153,7 +183,7 @@ impl<'t> Objects<'t> {
             if next.is_empty() {
                 let found = what(&shapes, *step)?;
                 let is_sure = match self {
-                    Self::Of(_) => true,
+                    Self::Of(_) | Self::Matched(_) => true,
                     Self::Any => is_certain(steps.get(..at)?) || found.is_slip(),
                 };
                 return is_sure.then_some(Fault { at, what: found });
@@ -169,7 +199,7 @@ impl<'t> Objects<'t> {
         let steps = steps.strip_suffix(&[Step::Element]).unwrap_or(steps);
         let (Step::Member(name), before) = steps.split_last()? else { return None };
         let (mut shapes, before): (Vec<Shape<'_>>, _) = match (self, before) {
-            (Self::Of(shapes), _) => (shapes.clone(), before),
+            (Self::Of(shapes) | Self::Matched(shapes), _) => (shapes.clone(), before),
             (Self::Any, [Step::Member(first), rest @ ..]) => (FIRST.get(first)?.clone(), rest),
             (Self::Any, _) => return None,
         };
@@ -180,9 +210,9 @@ impl<'t> Objects<'t> {
     }
 
     /// The types at a place, in all objects that have it.
-    fn shapes(&self, steps: &[Step<'_>]) -> Vec<Shape<'t>> {
+    pub(crate) fn shapes(&self, steps: &[Step<'_>]) -> Vec<Shape<'t>> {
         let (mut shapes, steps) = match (self, steps) {
-            (Self::Of(shapes), steps) => (shapes.clone(), steps),
+            (Self::Of(shapes) | Self::Matched(shapes), steps) => (shapes.clone(), steps),
             (Self::Any, [Step::Member(first), rest @ ..]) if !rest.is_empty() => {
                 (FIRST.get(first).cloned().unwrap_or_default(), rest)
             }
@@ -240,6 +270,7 @@ impl<'t> Objects<'t> {
     pub(crate) fn none_has(&self) -> &'static str {
         match self {
             Self::Of(_) => "no object that this is about has",
+            Self::Matched(_) => "no object that its constraints match has",
             Self::Any => "no kind of Kubernetes has",
         }
     }
@@ -255,13 +286,13 @@ fn values_of(shapes: &[Shape<'_>], name: &str) -> Option<&'static [&'static str]
 
 /// The message about a comparison with a text that a field never has.
 pub(crate) fn never_has(text: &str) -> String {
-    format!("the field never is `{text}`, so the comparison has always the same result")
+    format!("the field never is `{text}`, so the comparison always has the same result")
 }
 
 /// The message about a comparison with a value that has another type than the field.
 pub(crate) fn never_equal(expected: &str, value: &Value) -> String {
     let shown = shown(value);
-    format!("the field is {expected}, so the comparison with {shown} has always the same result")
+    format!("the field is {expected}, so the comparison with {shown} always has the same result")
 }
 
 /// The advice about it, if writing the value in another way helps.

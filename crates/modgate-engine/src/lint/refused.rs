@@ -61,6 +61,12 @@ pub(super) fn in_constraint(problem: &mut Problem, source: &PolicySource) -> boo
     let rest = start.and_then(|start| problem.message.get(start..)).unwrap_or_default();
     let Some((path, _)) = rest.split_once(": ") else { return false };
     let Some(below) = path.strip_prefix("spec.") else { return false };
+    // The message has the same words for either selector.
+    let is_there = |path: &str| source.object.pointer(&crate::policy::pointer(path)).is_some();
+    let other = below.replacen("labelSelector.", "namespaceSelector.", 1);
+    let is_other = !is_there(&format!("spec.match.{below}"))
+        && is_there(&format!("spec.match.{other}"));
+    let below = if is_other { other.as_str() } else { below };
     // What is missing has no place; the operator wants it.
     let field = match below.strip_suffix(".values") {
         Some(expression) if rest.contains("must be specified") => format!("{expression}.operator"),
@@ -85,6 +91,13 @@ pub(super) fn in_mutator(problem: &mut Problem, source: &PolicySource) -> bool {
     let found = match problem.field.as_str() {
         "spec.match" => in_selectors(&source.object, &problem.message),
         "spec.parameters.pathTests" => in_path_tests(&source.object, &problem.message),
+        "spec.parameters" if problem.message.contains("set one of `externalData`") => {
+            let value = source.object.path(&["spec", "parameters", "assign", "value"]);
+            if value.is_some_and(Value::is_null) {
+                problem.help = Some("null is no value, and no mutator removes a field".to_owned());
+            }
+            Some("spec.parameters.assign".to_owned())
+        }
         "spec.parameters" => OF_IMAGES
             .iter()
             .find(|name| problem.message.contains(&format!("{name} \"")))

@@ -13,6 +13,7 @@ use super::{
     patterns::{self, Compared, Spelled},
     places::{self, Fault, Objects, Step, What},
     reads::{Known, Path, Root},
+    types::shown,
 };
 use crate::{Code, constraint::counts};
 
@@ -53,14 +54,19 @@ struct Outcome<'m> {
     places: Places<'m>,
 }
 
-/// Everything about one module; `parameters` is the schema of what constraints set.
-pub(super) fn lint<'m>(module: &'m Module, parameters: Option<&'m Value>) -> Vec<Found> {
+/// Everything about one module, about these objects; `parameters` is the schema of what constraints set.
+pub(super) fn lint<'m>(
+    module: &'m Module,
+    parameters: Option<&'m Value>,
+    objects: &'m Objects<'m>,
+) -> Vec<Found> {
     let mut found = Vec::new();
-    let known = Known { objects: &Objects::Any, parameters };
+    let known = Known { objects, parameters };
     let paths = Paths::of(module, known, true);
     let plain = Paths::of(module, known, false);
     let mut left = MAX_TERMS;
     for rule in &module.rules {
+        contradictions(rule, &mut found);
         let (variables, plainly) = (paths.variables(rule), plain.variables(rule));
         let bindings = bindings_of(rule);
         rule.visit_terms(&mut |term| {
@@ -311,7 +317,10 @@ impl<'m> Paths<'m> {
                 Some(format!("did you mean `{meant}`?")),
             ),
             What::Misspelt(name, meant) => (
-                format!("no kind of Kubernetes has the field `{name}` here, so this is undefined"),
+                format!(
+                    "{} the field `{name}` here, so this is undefined",
+                    self.known.objects.none_has()
+                ),
                 Some(format!("did you mean `{meant}`?")),
             ),
             What::OfList(name, _) => (
@@ -339,6 +348,8 @@ impl<'m> Paths<'m> {
     ) {
         if let TermKind::Call(operator, arguments) = &term.kind {
             self.compare_types(operator, arguments, variables, found);
+            self.given(operator, arguments, found);
+            self.swapped(operator, arguments, variables, found);
             self.pattern(operator, arguments, variables, found);
             self.no_pattern(operator, arguments, variables, found);
             self.format(operator, arguments, (variables, bindings), found);
@@ -367,12 +378,22 @@ impl<'m> Paths<'m> {
         };
         for (member, value) in [(left, right), (right, left)] {
             let Some(literal) = value_of(value) else { continue };
+            if ORDERS.contains(&name.as_str())
+                && matches!(literal, Value::String(_))
+                && self.is_quantity(member, variables)
+            {
+                found.push(Found {
+                    code: Code::NeverMatches,
+                    span: value.span,
+                    message: "the field is a quantity, which is compared letter by letter here"
+                        .to_owned(),
+                    help: Some(UNITS.to_owned()),
+                });
+                continue;
+            }
             let Some(expected) = self.never_is(member, variables, &literal) else { continue };
             let help = match expected.starts_with("a quantity") {
-                true => Some(
-                    "`units.parse(x)` and `units.parse_bytes(x)` make numbers of quantities"
-                        .to_owned(),
-                ),
+                true => Some(UNITS.to_owned()),
                 false => places::as_type(&expected, &literal),
             };
             found.push(Found {
@@ -382,6 +403,76 @@ impl<'m> Paths<'m> {
                 help,
             });
         }
+    }
+
+    /// Whether a term is a quantity, wherever it comes from.
+    fn is_quantity(&self, term: &'m Term, variables: &Variables<'m>) -> bool {
+        let places = self.places(term, variables).unwrap_or_default();
+        !places.is_empty() && places.iter().all(|path| self.known.is_quantity(path))
+    }
+
+    /// A comparison of what a function gives with what it never gives: a text with a number, capitals with `lower`.
+    fn given(&self, operator: &Term, arguments: &'m [Term], found: &mut Vec<Found>) {
+        let operator = dotted(operator).unwrap_or_default();
+        let [left, right, ..] = arguments else { return };
+        let is_comparison = COMPARISONS.contains(&operator.as_str());
+        let is_search = ["contains", "endswith", "startswith"].contains(&operator.as_str());
+        for (call, value) in [(left, right), (right, left)] {
+            let TermKind::Call(function, _) = &call.kind else { continue };
+            let function = dotted(function).unwrap_or_default();
+            let Some(literal) = text(value) else { continue };
+            let (what, help) = match function.as_str() {
+                name if NUMBERS.contains(&name) && is_comparison => {
+                    ("a number", places::as_type("a number", &Value::from(literal)))
+                }
+                "lower" if literal.chars().any(char::is_uppercase) => {
+                    ("no capital letters", Some(format!("write `\"{}\"`", literal.to_lowercase())))
+                }
+                "upper" if literal.chars().any(char::is_lowercase) => {
+                    ("no small letters", Some(format!("write `\"{}\"`", literal.to_uppercase())))
+                }
+                _ => continue,
+            };
+            if is_comparison || is_search {
+                let message = format!(
+                    "`{function}` gives {what}, so the comparison with the text `{literal}` always has the same \
+                     result"
+                );
+                found.push(Found { code: Code::NeverMatches, span: value.span, message, help });
+            }
+        }
+    }
+
+    /// A constant in which a text of the object is searched: the other way round is meant.
+    fn swapped(
+        &self,
+        operator: &Term,
+        arguments: &'m [Term],
+        variables: &Variables<'m>,
+        found: &mut Vec<Found>,
+    ) {
+        let name = dotted(operator).unwrap_or_default();
+        let [first, second] = arguments else { return };
+        let (searched, sought, order) = match name.as_str() {
+            "startswith" | "endswith" => (first, second, "the text that is searched stands first"),
+            "re_match" | "regex.match" => (second, first, "the pattern stands first"),
+            _ => return,
+        };
+        let Some(constant) = text(searched) else { return };
+        let places = self.places(sought, variables).unwrap_or_default();
+        if places.is_empty() || places.iter().any(|path| path.root != Root::Object) {
+            return;
+        }
+        let help = match name.as_str() {
+            "startswith" | "endswith" => format!("write `{name}(x, \"{constant}\")`"),
+            _ => format!("write `{name}(\"{constant}\", x)`"),
+        };
+        found.push(Found {
+            code: Code::NeverMatches,
+            span: searched.span,
+            message: format!("the arguments of `{name}` are the wrong way round: {order}"),
+            help: Some(help),
+        });
     }
 
     /// A pattern in slashes, of a field that has none.
@@ -523,6 +614,53 @@ fn member_of<'m>(operator: &Term, arguments: &'m [Term]) -> Option<(&'m Term, &'
     let [object, key, ..] = arguments else { return None };
     (dotted(operator).as_deref() == Some("object.get")).then_some((object, text(key)?))
 }
+
+/// Values of a rule's conditions that exclude each other: all of them have to hold.
+fn contradictions(rule: &Rule, found: &mut Vec<Found>) {
+    let mut known: BTreeMap<Vec<&str>, &Term> = BTreeMap::new();
+    for Expr { kind, .. } in rule.body.iter().filter(|it| !it.negated && it.with.is_empty()) {
+        let ExprKind::Term(Term { kind: TermKind::Call(operator, arguments), .. }) = kind else {
+            continue;
+        };
+        let is_equal = matches!(dotted(operator).as_deref(), Some("equal" | "eq"));
+        let ([left, right], true) = (arguments.as_slice(), is_equal) else { continue };
+        for (member, value) in [(left, right), (right, left)] {
+            let TermKind::Ref(parts) = &member.kind else { continue };
+            let steps: Option<Vec<&str>> = parts.iter().skip(1).map(text).collect();
+            let Some(steps) = steps.filter(|_| name_of(parts.first()) == Some("input")) else {
+                continue;
+            };
+            let Some(wanted) = value_of(value) else { continue };
+            let before = known.entry(steps).or_insert(value);
+            let is_other = |other: &Value| match (other, &wanted) {
+                (Value::String(other), Value::String(wanted)) => other != wanted,
+                (Value::Number(other), Value::Number(wanted)) => other != wanted,
+                _ => false,
+            };
+            let Some(other) = value_of(before).filter(is_other) else { continue };
+            found.push(Found {
+                code: Code::NeverMatches,
+                span: value.span,
+                message: format!(
+                    "another line of this rule asks for {}, and all lines have to hold, so this never \
+                     matches",
+                    shown(&other)
+                ),
+                help: Some("write the rule twice, once for each value".to_owned()),
+            });
+        }
+    }
+}
+
+/// The advice about quantities.
+const UNITS: &str = "`units.parse(x)` and `units.parse_bytes(x)` make numbers of quantities";
+
+/// Functions that give numbers.
+const NUMBERS: [&str; 9] =
+    ["abs", "ceil", "count", "floor", "product", "round", "sum", "to_number", "units.parse"];
+
+/// The comparisons that are an order.
+const ORDERS: [&str; 4] = ["gt", "gte", "lt", "lte"];
 
 /// The comparisons of Rego.
 const COMPARISONS: [&str; 7] = ["eq", "equal", "gt", "gte", "lt", "lte", "neq"];

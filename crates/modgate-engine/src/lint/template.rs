@@ -4,14 +4,14 @@ use modgate_rego::{RegoVersion, parse_module};
 use modgate_value::{Value, diag::Span, near};
 
 use super::{
-    Lints,
+    Definitions, Lints, allow,
     expressions::{self, Owner},
     fields::help,
-    inventory,
+    inventory, matching,
     places::Objects,
     rego, schema,
 };
-use crate::Code;
+use crate::{Code, PolicySource, Problem, admissionpolicy::Types};
 
 /// The members of a source, by engine, and of the items of its lists.
 const REGO: [&str; 3] = ["libs", "rego", "version"];
@@ -105,13 +105,65 @@ fn required_of(lints: &mut Lints<'_>, schema: &Value, field: &str, left: usize) 
     }
 }
 
+/// Fields that no object has which these constraints of the template match: all of them name Kubernetes' own kinds, or
+/// kinds whose definitions are at hand. What is wrong for objects of every kind has warnings already.
+pub(crate) fn matched(
+    source: &PolicySource,
+    constraints: &[&Value],
+    definitions: &Definitions,
+) -> Vec<Problem> {
+    let mut kinds = Vec::new();
+    for constraint in constraints {
+        let block = constraint.path(&["spec", "match"]);
+        let entries = block.map(|block| matching::entries(block, "kinds")).unwrap_or_default();
+        if entries.is_empty() {
+            return Vec::new();
+        }
+        for entry in entries {
+            let of = |key| matching::texts(entry, key).into_iter().map(|(_, text)| text);
+            let (groups, names): (Vec<&str>, Vec<&str>) =
+                (of("apiGroups").collect(), of("kinds").collect());
+            if groups.is_empty() || names.is_empty() {
+                return Vec::new();
+            }
+            kinds.extend(groups.iter().flat_map(|group| names.iter().map(|name| (*group, *name))));
+        }
+    }
+    let types = [Types::kubernetes(), definitions.types()];
+    let objects = Objects::matched(&types, kinds.into_iter());
+    if matches!(objects, Objects::Any) {
+        return Vec::new();
+    }
+    let id = source.id();
+    let found = |objects: &Objects<'_>| {
+        let mut lints = Lints { id: &id, source, definitions, found: Vec::new() };
+        paths_of(&mut lints, objects);
+        lints.found.retain(|problem| problem.code == Some(Code::UnknownPath));
+        lints.found
+    };
+    let mut found_here = found(&objects);
+    if !found_here.is_empty() {
+        let known = found(&Objects::Any);
+        let is_known = |it: &Problem| {
+            known.iter().any(|other| other.field == it.field && other.span == it.span)
+        };
+        found_here.retain(|problem| !is_known(problem));
+    }
+    allow::retain(&source.object, &mut found_here, 0);
+    found_here
+}
+
 /// Fields of objects that Rego and CEL misspell.
 pub(super) fn paths(lints: &mut Lints<'_>) {
+    paths_of(lints, &Objects::Any);
+}
+
+fn paths_of(lints: &mut Lints<'_>, objects: &Objects<'_>) {
     let Some(target) = lints.object().pointer("/spec/targets/0") else { return };
     let field = "spec.targets[0]";
     let legacy = target.get("rego").and_then(Value::as_str).unwrap_or_default();
     if !legacy.is_empty() {
-        return modules(lints, target, field, RegoVersion::V0);
+        return modules(lints, target, field, RegoVersion::V0, objects);
     }
     let code = target.get("code").and_then(Value::as_array);
     for (index, entry) in code.into_iter().flat_map(|code| code.iter()).enumerate() {
@@ -121,16 +173,22 @@ pub(super) fn paths(lints: &mut Lints<'_>) {
             Some("Rego") => {
                 let is_v1 = source.get("version").and_then(Value::as_str) == Some("v1");
                 let version = if is_v1 { RegoVersion::V1 } else { RegoVersion::V0 };
-                modules(lints, source, &field, version);
+                modules(lints, source, &field, version, objects);
             }
-            Some("K8sNativeValidation") => expressions(lints, source, &field),
+            Some("K8sNativeValidation") => expressions(lints, source, &field, objects),
             _ => {}
         }
     }
 }
 
 /// The module of a source, and its libraries.
-fn modules(lints: &mut Lints<'_>, source: &Value, field: &str, version: RegoVersion) {
+fn modules(
+    lints: &mut Lints<'_>,
+    source: &Value,
+    field: &str,
+    version: RegoVersion,
+    objects: &Objects<'_>,
+) {
     let main = source.get("rego").and_then(Value::as_str);
     let main = main.map(|text| (format!("{field}.rego"), text));
     let libs = source.get("libs").and_then(Value::as_array);
@@ -145,7 +203,7 @@ fn modules(lints: &mut Lints<'_>, source: &Value, field: &str, version: RegoVers
         let Ok(module) = parse_module("", text, version) else { continue };
         let parameters = schema::of_template(lints.object());
         let found = inventory::lint(&module, lints.definitions).into_iter();
-        for found in rego::lint(&module, parameters).into_iter().chain(found) {
+        for found in rego::lint(&module, parameters, objects).into_iter().chain(found) {
             lints.push(found.code, &field, found.message, found.help);
             let (start, end) = (found.span.start as usize, found.span.end as usize);
             lints.mark(text, Span::new(start, end));
@@ -154,10 +212,10 @@ fn modules(lints: &mut Lints<'_>, source: &Value, field: &str, version: RegoVers
 }
 
 /// The expressions of a source.
-fn expressions(lints: &mut Lints<'_>, source: &Value, field: &str) {
+fn expressions(lints: &mut Lints<'_>, source: &Value, field: &str, objects: &Objects<'_>) {
     let parts = expressions::parts(source, field, &EXPRESSIONS);
     let owner = Owner::Template(schema::of_template(lints.object()));
-    for found in expressions::lint(&parts, &Objects::Any, owner) {
+    for found in expressions::lint(&parts, objects, owner) {
         let Some(part) = parts.get(found.part) else { continue };
         lints.push(found.code, &part.field, found.message, found.help);
         lints.mark(part.text, found.span);
@@ -169,7 +227,8 @@ fn version(lints: &mut Lints<'_>, source: &Value, field: &str) {
     let version = source.get("version").and_then(Value::as_str).unwrap_or_default();
     if !version.is_empty() && !VERSIONS.contains(&version) {
         let message = format!("`{version}` is unknown and means `v0`");
-        let help = near::did_you_mean_or(version, &VERSIONS, "the versions are");
+        // `v2` is as near to one as to the other.
+        let help = format!("the versions are: {}", VERSIONS.join(", "));
         lints.push(Code::UnknownValue, &format!("{field}.version"), message, Some(help));
     }
 }

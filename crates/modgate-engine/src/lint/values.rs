@@ -7,6 +7,17 @@ use crate::{PolicySource, Problem};
 /// The operators of label selectors.
 pub(super) const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 
+/// The enforcement action that is meant by one that does not exist: a near one, or one with the same meaning.
+pub(crate) fn action<'k>(action: &str, known: &[&'k str]) -> Option<&'k str> {
+    let meant = match action.to_lowercase().as_str() {
+        "warning" => "warn",
+        "audit" | "dry_run" | "log" | "none" => "dryrun",
+        "block" | "enforce" | "reject" => "deny",
+        _ => return near::nearest(action, known.iter().copied()),
+    };
+    known.iter().copied().find(|it| *it == meant)
+}
+
 /// Where the selectors of a match block have their operators. `*` stands for every element of a list.
 pub(super) const SELECTORS: [&str; 2] = [
     "spec.match.labelSelector.matchExpressions.*.operator",

@@ -6,7 +6,8 @@ use modgate_value::{Value, diag::Span, near, odd};
 const WORDS: [(&str, &str); 3] = [("and", "&&"), ("or", "||"), ("not", "!")];
 
 /// What a part at fault begins with, and what to write.
-const SIGNS: [(&str, &str); 12] = [
+const SIGNS: [(&str, &str); 13] = [
+    ("\\", "a name with `.` or `/` stands in brackets: `$.metadata.labels[\"a.b/c\"]`"),
     ("===", "compare with `==`"),
     ("].", "all elements are `[*]`"),
     ("]", "all elements are `[*]`"),

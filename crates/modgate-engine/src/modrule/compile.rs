@@ -665,7 +665,14 @@ type Compiling<'c> = (&'c Allowance, &'c mut Vec<FieldError>);
 fn regex(field: &str, pattern: &str, (patterns, errors): Compiling<'_>) -> Option<Arc<GoRegex>> {
     patterns
         .share(pattern)
-        .map_err(|error| errors.push(FieldError::invalid(field, pattern, error.to_string())))
+        .map_err(|error| {
+            // A pattern of names of files.
+            let is_glob = pattern.starts_with(['*', '?']);
+            let help = is_glob.then(|| {
+                format!("any text is `.*`: write `{}`", pattern.replace('*', ".*"))
+            });
+            errors.push(FieldError::invalid(field, pattern, error.to_string()).help(help));
+        })
         .ok()
 }
 

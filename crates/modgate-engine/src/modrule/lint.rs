@@ -10,7 +10,7 @@ use modgate_value::{Value, diag::Span, gofmt::quote, near};
 
 use super::{
     compile::{Action, CompiledModRule, Criterion, PatchStep, PatchValue, Test},
-    patch,
+    patch, references,
 };
 use crate::{
     Code, EngineConfig, PolicyId, PolicySource, Problem, Severity,
@@ -98,6 +98,10 @@ pub(super) fn lint(
             }
             lint_step(step, path.unwrap_or_default(), &mut lints);
             values::of_type(own_kinds, step, path.unwrap_or_default(), &mut lints);
+            if let (Some(pointer), false) = (&pointer, own_kinds.is_empty()) {
+                let text = operation.and_then(|operation| operation.value.as_deref());
+                values::of_parts(&objects, pointer, step, text.unwrap_or_default(), &mut lints);
+            }
             if let PatchValue::Template(template) = &step.value {
                 let text = operation.and_then(|operation| operation.value.as_deref());
                 let (known, field) =
@@ -145,7 +149,18 @@ fn lint_reads(
     lints: &mut Lints<'_>,
 ) {
     for read in reads {
-        let Some(Fault { at, what }) = objects.fault(&steps_of(read)) else { continue };
+        let steps = steps_of(read);
+        if let [Step::Member("syntheticRefs"), Step::Member(name), ..] = steps.as_slice()
+            && let Some(help) = references::misspelt(name)
+        {
+            let message = format!("`syntheticRefs` has no `{name}`, so nothing is found");
+            lints.push(Code::UnknownPath, field.to_owned(), message, Some(help));
+            if let Some((_, span)) = read.steps.get(1) {
+                lints.mark_span(text, *span);
+            }
+            continue;
+        }
+        let Some(Fault { at, what }) = objects.fault(&steps) else { continue };
         let Some((_, span)) = read.steps.get(at) else { continue };
         let (code, message, help) = match what {
             What::Misspelt(name, meant) => (
@@ -271,7 +286,7 @@ fn lint_step(step: &PatchStep, path: &str, lints: &mut Lints<'_>) {
             Some("start the path with `/`".to_owned()),
         );
     }
-    captured_keys(step, field("path"), lints);
+    captured_keys(step, path, field("path"), lints);
     values::of_operation(step, lints);
     match &step.value {
         PatchValue::Constant(value, Some(text)) => {
@@ -304,7 +319,17 @@ fn lint_step(step: &PatchStep, path: &str, lints: &mut Lints<'_>) {
 }
 
 /// Placeholders beyond the keys that `select` captures: the patch fails on every object.
-fn captured_keys(step: &PatchStep, field: String, lints: &mut Lints<'_>) {
+fn captured_keys(step: &PatchStep, path: &str, field: String, lints: &mut Lints<'_>) {
+    let is_key = |part: &&str| {
+        let digits = part.strip_prefix('#').unwrap_or_default();
+        !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit())
+    };
+    if let (None, Some(key)) = (&step.select, path.split('/').find(is_key)) {
+        let message = format!("`{key}` stands for itself, because the patch has no `select`");
+        let help = "add `select`, such as `$.spec.containers[*]`".to_owned();
+        lints.push(Code::CapturedKey, field, message, Some(help));
+        return;
+    }
     let Some(most) = step.select.as_deref().and_then(PatchSelect::captures) else { return };
     let Some(beyond) = step.path.placeholders().find(|number| *number >= most) else { return };
     let help = match most {

@@ -1,12 +1,21 @@
 //! The working document: the object as rules see it (section 6).
 
 use modgate_select::{Expr, PatchSelect};
-use modgate_value::{Object, Value};
+use modgate_value::{Object, Value, near};
 
 use crate::{EngineConfig, Host, HostError, MissingReference, NodeView, Review, review::Origin};
 
 /// Root key of the references.
 pub(super) const SYNTHETIC_REFS: &str = "syntheticRefs";
+
+/// The members of `syntheticRefs`.
+const MEMBERS: [&str; 2] = ["namespace", "node"];
+
+/// The advice about a member of `syntheticRefs` that does not exist.
+pub(super) fn misspelt(name: &str) -> Option<String> {
+    let is_known = MEMBERS.contains(&name);
+    (!is_known).then(|| near::did_you_mean_or(name, &MEMBERS, "the members are"))
+}
 
 const NAMESPACE: &str = "namespace";
 const NODE: &str = "node";

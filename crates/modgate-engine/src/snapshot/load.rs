@@ -95,6 +95,8 @@ pub(super) struct Loader<'s> {
     placed: BTreeMap<PolicyId, PolicySource>,
     /// The policies and bindings of the cluster's own that are new.
     seen: Vec<(PolicyId, PolicySource)>,
+    /// The templates that are new.
+    templates: Vec<PolicySource>,
 }
 
 impl<'s> Loader<'s> {
@@ -111,6 +113,7 @@ impl<'s> Loader<'s> {
             policies: None,
             placed: BTreeMap::new(),
             seen: Vec::new(),
+            templates: Vec::new(),
             exclusions: None,
             traces: None,
         }
@@ -141,6 +144,8 @@ impl<'s> Loader<'s> {
         if let Some(store) = self.constraints {
             let waiting = still_waiting(&before.constraints, &store, &self.problems);
             self.problems.extend(waiting);
+            let matched = matched(&self.templates, &store, before.definitions());
+            self.problems.extend(matched);
             next.constraints = store.into();
         }
         if let Some(mutators) = self.mutators {
@@ -276,6 +281,9 @@ impl<'s> Loader<'s> {
         let is_refused = |it: &Problem| it.severity == Severity::Error && it.policy == id;
         if !found.iter().any(is_refused) {
             found.extend(lint::lint(&id, source, definitions));
+            if Kind::of(&id) == Some(Kind::Template) {
+                self.templates.push(source.clone());
+            }
         } else {
             // What is missing may only be misspelt. One cause is reported once.
             let refused: Vec<String> = found.iter().map(|problem| problem.field.clone()).collect();
@@ -564,6 +572,24 @@ fn policy_problems(id: &PolicyId, source: &PolicySource, error: PolicyError) -> 
             })
             .collect(),
     }
+}
+
+/// What no object has that the constraints of new templates match.
+fn matched(
+    templates: &[PolicySource],
+    store: &constraint::Store,
+    definitions: &lint::Definitions,
+) -> Vec<Problem> {
+    let mut found = Vec::new();
+    for source in templates {
+        let names = ["spec", "crd", "spec", "names", "kind"];
+        let Some(kind) = source.object.path(&names).and_then(Value::as_str) else { continue };
+        let constraints: Vec<&Value> = store.of_kind(kind).map(|it| it.resource()).collect();
+        if !constraints.is_empty() {
+            found.extend(lint::matched_by_constraints(source, &constraints, definitions));
+        }
+    }
+    found
 }
 
 /// The error of a constraint whose template is broken; the template's own errors have the details.

@@ -15,10 +15,11 @@ const NAMES: [&str; 7] =
 const MACROS: [&str; 6] = ["all", "exists", "exists_one", "filter", "has", "map"];
 
 /// The members of what has a fixed type.
-const MEMBERS: [&str; 26] = [
+const MEMBERS: [&str; 30] = [
     "anyObject",
     "dryRun",
     "extra",
+    "from",
     "group",
     "groups",
     "kind",
@@ -27,9 +28,11 @@ const MEMBERS: [&str; 26] = [
     "name",
     "namespace",
     "namespaceObject",
+    "op",
     "operation",
     "options",
     "params",
+    "path",
     "phase",
     "requestKind",
     "requestResource",
@@ -41,6 +44,7 @@ const MEMBERS: [&str; 26] = [
     "uid",
     "userInfo",
     "username",
+    "value",
     "version",
 ];
 
@@ -66,6 +70,16 @@ pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<St
         return overload(quoted(), message, text);
     }
     if message.starts_with("undefined field ") {
+        if variables.contains(&quoted()) && text.contains(&format!("variables.{}", quoted())) {
+            let name = quoted();
+            return Some(format!(
+                "`{name}` is defined further down: a variable reads those in front of it"
+            ));
+        }
+        let user = [".userInfo.name", ".userInfo.user"].iter().any(|it| text.contains(it));
+        if user && ["name", "user"].contains(&quoted()) {
+            return Some("did you mean `username`?".to_owned());
+        }
         return near::did_you_mean(quoted(), variables.iter().copied().chain(MEMBERS));
     }
     if message.starts_with("must evaluate to bool") {
@@ -221,6 +235,11 @@ fn overload(operator: &str, message: &str, text: &str) -> Option<String> {
             "the two results of `? :` have the same type; a condition by itself is true or false"
         }
         ("size", _) => "`size` is for texts, lists and maps",
+        ("contains" | "endsWith" | "matches" | "startsWith", [_, _, ..]) => {
+            return Some(format!(
+                "it takes one text; for several write `x.{operator}(\"a\") || x.{operator}(\"b\")`"
+            ));
+        }
         _ => return None,
     };
     Some(advice.to_owned())

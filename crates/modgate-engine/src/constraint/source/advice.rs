@@ -174,7 +174,20 @@ fn unsafe_variable(text: &str, version: RegoVersion, name: &str) -> Option<Strin
         return Some(advice.to_owned());
     }
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let names = text.split(|letter| !is_part(letter)).filter(|word| word.len() > 2);
+    // What stands behind a dot or in quotes is no variable.
+    let mut before = ' ';
+    let mut names = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_part) {
+        before = rest.get(..start).and_then(|it| it.chars().next_back()).unwrap_or(before);
+        rest = rest.get(start..).unwrap_or_default();
+        let end = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        if word.len() > 2 && !['.', '"', '`'].contains(&before) {
+            names.push(word);
+        }
+        (before, rest) = (' ', after);
+    }
     near::did_you_mean(name, names).or_else(|| {
         Some(format!("nothing gives `{name}` a value: `{name} := …`, outside of `not`"))
     })
@@ -212,6 +225,15 @@ fn types(message: &str, version: RegoVersion) -> Option<String> {
         }
         "undefined ref: r.msg" | "undefined ref: data.template.violation[r]" => {
             return Some(the_rule(version));
+        }
+        _ if message.starts_with("undefined function data.lib.") => {
+            "no library in `libs` has this function"
+        }
+        _ if message.starts_with("conflicting rules data.template.") => {
+            "all rules of one name are of one kind, and functions of one name take equally many arguments"
+        }
+        _ if message.starts_with("data.template.") && message.ends_with(": invalid argument(s)") => {
+            "it takes another number of arguments; what comes behind them is the result, which the call equals"
         }
         _ if message.starts_with("undefined function lib.") => {
             return Some(format!(

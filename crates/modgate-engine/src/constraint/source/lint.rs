@@ -80,6 +80,14 @@ pub(in crate::constraint) fn lint(modules: &[Module], schema: Option<&Value>) ->
             TermKind::Ref(parts) => {
                 let names = parts.iter().map(|part| name_of(Some(part)).or_else(|| literal(part)));
                 let path: Vec<&str> = names.map_while(|name| name).collect();
+                let import = module.imports.iter().find(|it| path.first() == Some(&it.name()));
+                let path = match import {
+                    Some(import) => {
+                        let steps = import.path.iter().map(|part| part.as_str());
+                        steps.chain(path.iter().skip(1).copied()).collect()
+                    }
+                    None => path,
+                };
                 library(modules, module, term.span, &path, &mut found);
                 if !replaces_input || path.first() != Some(&"input") {
                     reference(module, parts, schema, &mut found);
@@ -160,8 +168,20 @@ fn library(modules: &[Module], module: &Module, span: Span, path: &[&str], found
     let libraries: Vec<String> = modules.iter().skip(1).map(|it| it.package.join(".")).collect();
     let names: Vec<&str> = libraries.iter().map(String::as_str).collect();
     let written = path.join(".");
+    // A rule that its library does not have.
+    let library = modules.iter().skip(1).find(|library| {
+        let package = library.package.iter().map(|part| part.as_str());
+        path.split_last().is_some_and(|(_, before)| package.eq(before.iter().copied()))
+    });
+    let rules = library.into_iter().flat_map(|library| &library.rules);
+    let rules: BTreeSet<&str> =
+        rules.filter_map(|rule| name_of(rule.head.name.first())).collect();
     let help = match names.is_empty() {
         true => "the template has no `libs`".to_owned(),
+        false if !rules.is_empty() => {
+            let rules: Vec<&str> = rules.into_iter().collect();
+            near::did_you_mean_or(path.last().copied().unwrap_or_default(), &rules, "it has")
+        }
         false => near::did_you_mean_or(&written, &names, "the libraries are"),
     };
     found.push(Lint {
@@ -431,10 +451,30 @@ fn call(module: &Module, operator: &Term, arguments: &[Term], found: &mut Vec<Li
     if matches!(name.as_str(), "equal" | "eq" | "neq") {
         compare(module, arguments, found);
     }
+    if name == "external_data" {
+        external_data(module, arguments, found);
+    }
     if name == "sprintf" {
         format_arguments(module, arguments, found);
     }
 }
+
+/// Members of a request to a provider that nothing reads.
+fn external_data(module: &Module, arguments: &[Term], found: &mut Vec<Lint>) {
+    let [Term { kind: TermKind::Object(pairs), .. }] = arguments else { return };
+    for (key, _) in pairs {
+        let Some(name) = literal(key).filter(|name| !PROVIDED.contains(name)) else { continue };
+        found.push(Lint {
+            code: Code::NoEffect,
+            place: place(module, key.span),
+            message: format!("`external_data` reads no member `{name}`"),
+            help: Some(near::did_you_mean_or(name, &PROVIDED, "the members are")),
+        });
+    }
+}
+
+/// The members of a request to a provider.
+const PROVIDED: [&str; 2] = ["keys", "provider"];
 
 /// A literal format and a literal list of values that do not fit.
 fn format_arguments(module: &Module, arguments: &[Term], found: &mut Vec<Lint>) {

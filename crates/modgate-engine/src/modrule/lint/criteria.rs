@@ -2,12 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use modgate_api::{kinds, meta::GroupVersionKind, modrule::ModRule};
+use modgate_api::{
+    kinds,
+    meta::{GroupVersionKind, split_api_version},
+    modrule::ModRule,
+};
 use modgate_value::{Str, Value};
 
 use super::Lints;
 use crate::{
     Code, EngineConfig,
+    admissionpolicy::Types,
     lint::types,
     modrule::compile::{CompiledModRule, Criterion, Test},
 };
@@ -44,6 +49,9 @@ pub(super) fn reach(compiled: &CompiledModRule, config: &EngineConfig, lints: &m
             format!("the items exclude each other: no object has a {what} that all of them allow");
         lints.push(Code::NeverMatches, "spec.match".to_owned(), message, None);
         return;
+    }
+    if let Some(kinds) = &kinds {
+        versions(compiled, kinds, lints);
     }
     let home = &compiled.id.namespace;
     let is_cluster_wide = config.cluster_rules_namespaces.contains(home);
@@ -93,6 +101,43 @@ pub(super) fn reach(compiled: &CompiledModRule, config: &EngineConfig, lints: &m
         );
         let help = "add `spec.targetNamespaceRegex: '.*'` for all namespaces".to_owned();
         lints.push(Code::NeverMatches, "metadata.namespace".to_owned(), message, Some(help));
+    }
+}
+
+/// An `apiVersion` of Kubernetes that none of the kinds of the rule has.
+fn versions(compiled: &CompiledModRule, kinds: &BTreeSet<Str>, lints: &mut Lints<'_>) {
+    let types = Types::kubernetes();
+    let of_kind = |kind: &Str| -> Vec<&str> {
+        types.keys().filter(|(_, known)| known == kind).map(|(version, _)| version.as_str()).collect()
+    };
+    let known: Vec<&str> = kinds.iter().flat_map(of_kind).collect();
+    if kinds.iter().any(|kind| of_kind(kind).is_empty()) {
+        return;
+    }
+    for criterion in compiled.criteria.iter().filter(|it| !it.negate) {
+        let path = criterion.select.plain_path().unwrap_or_default();
+        let path: Vec<&str> = path.iter().map(|step| step.as_str()).collect();
+        let (member, texts): (_, Vec<&str>) = match &criterion.test {
+            Test::Value(text) => ("matchValue", vec![text]),
+            Test::OneOf(texts) => ("matchValues", texts.iter().map(String::as_str).collect()),
+            Test::Regex(_) | Test::None => continue,
+        };
+        let is_own = |text: &&str| kinds::of_group(split_api_version(text).0).is_some();
+        if path != ["apiVersion"]
+            || !texts.iter().all(is_own)
+            || texts.iter().any(|text| known.contains(text))
+        {
+            continue;
+        }
+        let names: Vec<String> = kinds.iter().map(|kind| format!("`{kind}`")).collect();
+        let versions: Vec<String> = known.iter().map(|version| format!("`{version}`")).collect();
+        let message = format!(
+            "no object of the kind {} has this `apiVersion`, so this never matches",
+            names.join(" or ")
+        );
+        let help = format!("it is {}", versions.join(" or "));
+        let field = format!("spec.match[{}].{member}", criterion.index);
+        lints.push(Code::NeverMatches, field, message, Some(help));
     }
 }
 

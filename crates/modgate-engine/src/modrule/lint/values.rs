@@ -70,6 +70,34 @@ pub(super) fn of_operation(step: &PatchStep, lints: &mut Lints<'_>) {
     }
 }
 
+/// Parts of a constant value that no object has at its place. `text` is the value as it is written.
+pub(super) fn of_parts(
+    objects: &Objects<'_>,
+    pointer: &Pointer,
+    step: &PatchStep,
+    text: &str,
+    lints: &mut Lints<'_>,
+) {
+    let PatchValue::Constant(value, Some(_)) = &step.value else { return };
+    let steps = pointer.steps();
+    let Some(Step::Member("spec" | "data" | "rules" | "roleRef" | "subjects" | "webhooks")) = steps.first()
+    else {
+        return;
+    };
+    if step.op == Op::Remove || !matches!(objects, Objects::Of(_)) {
+        return;
+    }
+    let name = match steps.last() {
+        Some(Step::Member(name)) => *name,
+        _ => "this field",
+    };
+    for misfit in types::misfits(&objects.shapes(&steps), name, value) {
+        let field = format!("spec.patch[{}].value", step.index);
+        lints.push(misfit.code, field, misfit.message, misfit.help);
+        lints.mark(text, &misfit.mark);
+    }
+}
+
 /// A constant text that is none of the few that its field may have.
 pub(super) fn of_few(
     objects: &Objects<'_>,
