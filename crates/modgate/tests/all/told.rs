@@ -214,3 +214,52 @@ fn every_verb_is_strict_and_knows_its_flags() {
     assert!(said.starts_with('[') && said.contains("unknown-path"), "{said}");
     assert_eq!(code, Some(2));
 }
+
+/// A name of a file may have line breaks: no line of the output is anything but what modgate says.
+#[test]
+fn names_of_files_stay_on_one_line() {
+    let policy = "policy\n::error::forged\u{1b}[31m.yaml";
+    let object = "object\nPod other: allowed.yaml";
+    let files = [("template.yaml", TEMPLATE), (policy, CONSTRAINT), (object, POD)];
+    let folder = folder(&files);
+    let policies = ["-f", "template.yaml", "-f", policy];
+    for verb in [&["review"][..], &["explain", "--all"], &["audit"], &["plan"]] {
+        let ran = modgate(folder.path(), &[verb, &policies[..], &[object]].concat());
+        let text = format!("{}{}", out(&ran), errors(&ran));
+        assert!(text.contains(r"object\nPod other: allowed.yaml"), "{verb:?}: {text}");
+        let is_forged = |line: &str| line.starts_with("::error::") || line.starts_with("Pod other");
+        assert!(!text.lines().any(is_forged) && !text.contains('\u{1b}'), "{verb:?}: {text}");
+    }
+    let ran = modgate(folder.path(), &[&["review"], &policies[..], &["pod.yaml"]].concat());
+    assert!(out(&ran).contains(r"(policy\n::error::forged\u{1b}[31m.yaml:2:1)"), "{}", out(&ran));
+}
+
+/// What is wrong with a suite stands on standard error, and not among the results as well.
+#[test]
+fn mistakes_of_suites_are_told_once() {
+    let suite = "kind: Suite\napiVersion: test.gatekeeper.sh/v1alpha1\ntest: []\n";
+    let folder = folder(&[("suite.yaml", suite)]);
+    let ran = modgate(folder.path(), &["verify", "."]);
+    let told = format!("{}{}", out(&ran), errors(&ran));
+    assert_eq!(told.matches("unknown member `test`").count(), 1, "{told}");
+}
+
+/// The tip about a flag is a flag with a near name, or one with another name for the same.
+#[test]
+fn tips_about_flags() {
+    let folder = folder(&[("template.yaml", TEMPLATE), ("constraint.yaml", CONSTRAINT)]);
+    for (line, expected) in [
+        ("review -f . pod.yaml --quite", Some("--quiet")),
+        ("explain -f . pod.yaml --policy images", Some("--rule")),
+        ("review -f . pod.yaml --policies .", Some("--filename")),
+        ("review -f . pod.yaml --zebra", None),
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ran = modgate(folder.path(), &words);
+        let told = errors(&ran);
+        let tip = told.lines().find_map(|line| line.trim().strip_prefix("tip: a similar argument exists: "));
+        let expected = expected.map(|flag| format!("'{flag}'"));
+        assert_eq!(tip.map(str::to_owned), expected, "{line}: {told}");
+        assert_eq!(ran.status.code(), Some(2), "{line}");
+    }
+}
