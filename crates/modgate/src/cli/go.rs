@@ -93,8 +93,19 @@ fn advised(mut error: clap::Error, command: &Command) -> clap::Error {
         let name = text(&error, ContextKind::InvalidArg);
         // The usage has the flags of the verb, or stands for all of them.
         let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-        let verb = usage.split_whitespace().nth(2).unwrap_or_default();
-        let flags = command.find_subcommand(verb).into_iter().flat_map(Command::get_arguments);
+        let (mut verb, mut words) = (None, Vec::new());
+        for word in usage.split_whitespace().skip(1) {
+            match verb.unwrap_or(command).find_subcommand(word) {
+                Some(next) => verb = Some(next),
+                None if verb.is_some() => break,
+                // The name of the program.
+                None => {}
+            }
+            words.push(word);
+        }
+        // Without a verb it is about the flags of the program.
+        let Some(verb) = verb else { return error };
+        let flags = verb.get_arguments();
         let global = command.get_arguments().filter(|flag| flag.is_global_set());
         let flags = flags.chain(global).filter(|flag| !flag.is_hide_set());
         let flags: Vec<&str> = flags.filter_map(clap::Arg::get_long).collect();
@@ -112,10 +123,8 @@ fn advised(mut error: clap::Error, command: &Command) -> clap::Error {
         // The parser takes names for near that have little in common, and the usage names them.
         if let Some(ContextValue::String(taken)) = error.remove(ContextKind::SuggestedArg)
             && meant != Some(taken.trim_start_matches('-'))
-            && let Some(verb) = command.find_subcommand(verb).cloned()
         {
-            let usage = format!("{} {}", command.get_name(), verb.get_name());
-            let usage = verb.bin_name(usage).render_usage();
+            let usage = verb.clone().bin_name(words.join(" ")).render_usage();
             error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
         }
         if let Some(flag) = meant.filter(|_| name.starts_with("--")) {
