@@ -49,8 +49,8 @@ pub use object::of_object;
 pub(crate) use once::{checked_once, misspelt_once, refused_once, unseen_once};
 pub(crate) use refused::near_values;
 pub(crate) use template::matched as matched_by_constraints;
-pub(crate) use values::action;
 pub use unloaded::{Mistake, Place, not_loaded};
+pub(crate) use values::action;
 pub(crate) use written::advise as advise_types;
 
 use crate::{Code, PolicyId, PolicySource, Position, Problem, Severity};

@@ -146,4 +146,3 @@ fn explain_expression(
     }
     Ok(())
 }
-

@@ -7,8 +7,8 @@ use modgate_api::{
 };
 use modgate_value::{Value, near};
 
-use super::values::{self, OPERATORS, SELECTORS, point_at};
 use super::Lints;
+use super::values::{self, OPERATORS, SELECTORS, point_at};
 use crate::{Code, PolicySource, Problem, constraint::CompiledTemplate};
 
 /// The members of `spec`, which stand beside it where they are indented too little.

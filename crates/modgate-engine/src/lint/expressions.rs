@@ -374,7 +374,12 @@ impl<'e> Lints<'e> {
                 continue;
             }
             let message = "the field is a quantity, which is compared letter by letter here";
-            self.push(Code::NeverMatches, value.span, message.to_owned(), Some(QUANTITY.to_owned()));
+            self.push(
+                Code::NeverMatches,
+                value.span,
+                message.to_owned(),
+                Some(QUANTITY.to_owned()),
+            );
         }
     }
 

@@ -64,8 +64,8 @@ pub(super) fn in_constraint(problem: &mut Problem, source: &PolicySource) -> boo
     // The message has the same words for either selector.
     let is_there = |path: &str| source.object.pointer(&crate::policy::pointer(path)).is_some();
     let other = below.replacen("labelSelector.", "namespaceSelector.", 1);
-    let is_other = !is_there(&format!("spec.match.{below}"))
-        && is_there(&format!("spec.match.{other}"));
+    let is_other =
+        !is_there(&format!("spec.match.{below}")) && is_there(&format!("spec.match.{other}"));
     let below = if is_other { other.as_str() } else { below };
     // What is missing has no place; the operator wants it.
     let field = match below.strip_suffix(".values") {

@@ -66,7 +66,9 @@ pub(crate) fn misfits(shapes: &[Shape<'_>], name: &str, value: &Value) -> Vec<Mi
     let of = |shape: &Shape<'_>| {
         let mut found = Vec::new();
         match value {
-            Value::Object(_) | Value::Array(_) => within(shape, None, (name, value), "", 0, &mut found),
+            Value::Object(_) | Value::Array(_) => {
+                within(shape, None, (name, value), "", 0, &mut found)
+            }
             Value::String(text) => found.extend(quantity(shape, name, text, "")),
             _ => {}
         }
@@ -144,7 +146,8 @@ fn within(
                 if let Some(help) = near::did_you_mean(name, names)
                     && found.len() < MAX_MISFITS
                 {
-                    let message = format!("no object that this is about has the field `{name}` here");
+                    let message =
+                        format!("no object that this is about has the field `{name}` here");
                     let (mark, code) = (name.to_string(), Code::UnknownPath);
                     found.push(Misfit { path, mark, code, message, help: Some(help) });
                 }

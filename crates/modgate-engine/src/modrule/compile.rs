@@ -668,9 +668,8 @@ fn regex(field: &str, pattern: &str, (patterns, errors): Compiling<'_>) -> Optio
         .map_err(|error| {
             // A pattern of names of files.
             let is_glob = pattern.starts_with(['*', '?']);
-            let help = is_glob.then(|| {
-                format!("any text is `.*`: write `{}`", pattern.replace('*', ".*"))
-            });
+            let help = is_glob
+                .then(|| format!("any text is `.*`: write `{}`", pattern.replace('*', ".*")));
             errors.push(FieldError::invalid(field, pattern, error.to_string()).help(help));
         })
         .ok()

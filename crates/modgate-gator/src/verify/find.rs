@@ -152,7 +152,8 @@ fn placed(path: &str, shown: &str) -> Result<Option<Suite>, Box<Diagnostic>> {
             Some("no" | "off" | "No" | "Off") => Some("write `false`"),
             _ => None,
         };
-        let found = Diagnostic::error(message).at(source.clone(), Span::new(offset, offset + length));
+        let found =
+            Diagnostic::error(message).at(source.clone(), Span::new(offset, offset + length));
         match help {
             Some(help) => found.help(help).into(),
             None => found.into(),

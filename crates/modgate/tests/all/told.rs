@@ -257,7 +257,9 @@ fn tips_about_flags() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let ran = modgate(folder.path(), &words);
         let told = errors(&ran);
-        let tip = told.lines().find_map(|line| line.trim().strip_prefix("tip: a similar argument exists: "));
+        let tip = told
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("tip: a similar argument exists: "));
         let expected = expected.map(|flag| format!("'{flag}'"));
         assert_eq!(tip.map(str::to_owned), expected, "{line}: {told}");
         assert_eq!(ran.status.code(), Some(2), "{line}");

@@ -232,7 +232,9 @@ fn types(message: &str, version: RegoVersion) -> Option<String> {
         _ if message.starts_with("conflicting rules data.template.") => {
             "all rules of one name are of one kind, and functions of one name take equally many arguments"
         }
-        _ if message.starts_with("data.template.") && message.ends_with(": invalid argument(s)") => {
+        _ if message.starts_with("data.template.")
+            && message.ends_with(": invalid argument(s)") =>
+        {
             "it takes another number of arguments; what comes behind them is the result, which the call equals"
         }
         _ if message.starts_with("undefined function lib.") => {

@@ -174,8 +174,7 @@ fn library(modules: &[Module], module: &Module, span: Span, path: &[&str], found
         path.split_last().is_some_and(|(_, before)| package.eq(before.iter().copied()))
     });
     let rules = library.into_iter().flat_map(|library| &library.rules);
-    let rules: BTreeSet<&str> =
-        rules.filter_map(|rule| name_of(rule.head.name.first())).collect();
+    let rules: BTreeSet<&str> = rules.filter_map(|rule| name_of(rule.head.name.first())).collect();
     let help = match names.is_empty() {
         true => "the template has no `libs`".to_owned(),
         false if !rules.is_empty() => {

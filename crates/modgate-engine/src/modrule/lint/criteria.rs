@@ -108,7 +108,11 @@ pub(super) fn reach(compiled: &CompiledModRule, config: &EngineConfig, lints: &m
 fn versions(compiled: &CompiledModRule, kinds: &BTreeSet<Str>, lints: &mut Lints<'_>) {
     let types = Types::kubernetes();
     let of_kind = |kind: &Str| -> Vec<&str> {
-        types.keys().filter(|(_, known)| known == kind).map(|(version, _)| version.as_str()).collect()
+        types
+            .keys()
+            .filter(|(_, known)| known == kind)
+            .map(|(version, _)| version.as_str())
+            .collect()
     };
     let known: Vec<&str> = kinds.iter().flat_map(of_kind).collect();
     if kinds.iter().any(|kind| of_kind(kind).is_empty()) {

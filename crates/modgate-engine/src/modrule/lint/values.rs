@@ -80,7 +80,8 @@ pub(super) fn of_parts(
 ) {
     let PatchValue::Constant(value, Some(_)) = &step.value else { return };
     let steps = pointer.steps();
-    let Some(Step::Member("spec" | "data" | "rules" | "roleRef" | "subjects" | "webhooks")) = steps.first()
+    let Some(Step::Member("spec" | "data" | "rules" | "roleRef" | "subjects" | "webhooks")) =
+        steps.first()
     else {
         return;
     };
