@@ -33,6 +33,8 @@ pub(crate) struct Known {
     pub(crate) spent: Spent,
     /// The places of these, in the order in which they are read.
     pub(crate) read: Box<[usize]>,
+    /// A digest of the result: equal for the same parts, put together in the same way.
+    pub(crate) same: Key,
 }
 
 impl Ahead {
@@ -51,8 +53,15 @@ impl Known {
 }
 
 impl Variables {
-    /// What those come to that read nothing but `input`, whose value `activation` has, and one another.
-    pub fn ahead(&self, input: &str, activation: &dyn Activation, budget: &Budget<'_>) -> Ahead {
+    /// What those come to that read nothing but `input`, whose value `activation` has, and one another. `digest`
+    /// gives texts their keys.
+    pub fn ahead(
+        &self,
+        input: &str,
+        activation: &dyn Activation,
+        budget: &Budget<'_>,
+        digest: &dyn Fn(&str) -> Key,
+    ) -> Ahead {
         let names: Vec<&str> = self.iter().map(|(name, _)| name).collect();
         let mut closed: Vec<bool> = Vec::with_capacity(names.len());
         for (_, program) in self.iter() {
@@ -91,10 +100,21 @@ impl Variables {
                 other => Err(other.result().err()?),
             };
             let read = shared.read.iter().map(|read| read.place).collect();
-            Some(Known { result, spent: shared.spent, read })
+            let same = digest(&told(&result));
+            Some(Known { result, spent: shared.spent, read, same })
         });
         Ahead(known.collect())
     }
+}
+
+/// A text that differs where results do.
+fn told(result: &Result<Fixed, EvalError>) -> String {
+    let mut text = String::new();
+    match result {
+        Ok(value) => value.tell(&mut text),
+        Err(error) => text = format!("error {error:?}"),
+    }
+    text
 }
 
 /// A value that outlives its arena, made of the same parts: whatever is done with it costs the same.
@@ -177,6 +197,35 @@ impl Fixed {
             Val::OwnedList(items) if items.len() > room.parts => return None,
             other => Self::Owned(Owned::of(other)?),
         })
+    }
+
+    fn tell(&self, text: &mut String) {
+        let count = |text: &mut String, what: &str, count: usize| {
+            text.push_str(&format!("{what} {count};"));
+        };
+        match self {
+            Self::Owned(value) => text.push_str(&format!("{value:?};")),
+            Self::Json(value) => {
+                let value = value.to_json();
+                count(text, "json", value.len());
+                text.push_str(&value);
+            }
+            Self::List(items) => {
+                count(text, "list", items.len());
+                items.iter().for_each(|item| item.tell(text));
+            }
+            Self::Map(entries) => {
+                count(text, "map", entries.len());
+                for (key, value) in entries {
+                    key.tell(text);
+                    value.tell(text);
+                }
+            }
+            Self::Optional(inner) => {
+                count(text, "optional", inner.iter().count());
+                inner.iter().for_each(|inner| inner.tell(text));
+            }
+        }
     }
 
     fn val<'a>(&'a self, arena: &'a Arena) -> Val<'a> {

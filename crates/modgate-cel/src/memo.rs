@@ -123,6 +123,12 @@ impl VariableKeys {
         self.ahead.get(index)
     }
 
+    /// The digest of that.
+    #[inline]
+    pub(crate) fn digest_of(&self, index: usize) -> Key {
+        self.ahead(index).map_or(Key::NONE, |known| known.same)
+    }
+
     /// The digest of a variable's name.
     pub(crate) fn name(&self, index: usize) -> Key {
         self.names.get(index).copied().unwrap_or(Key::NONE)
@@ -178,6 +184,16 @@ pub(crate) struct Read<'a> {
     pub(crate) place: usize,
     /// What it has to come to; `None` for anything.
     pub(crate) value: Option<Kept<'a>>,
+    /// The digest of that, if it was known ahead.
+    pub(crate) same: Key,
+}
+
+impl Read<'_> {
+    /// Whether a variable comes to what it has to, if digests say so.
+    #[inline]
+    pub(crate) fn is_same(&self, here: Key) -> Option<bool> {
+        (!self.same.is_none() && !here.is_none()).then_some(self.same == here)
+    }
 }
 
 /// A result, in an arena.

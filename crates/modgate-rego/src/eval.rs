@@ -25,7 +25,7 @@ pub use share::Memo;
 pub use trace::{Event, EventKind, Tracer};
 
 use self::{
-    document::{Cache, Calls},
+    document::Calls,
     share::{NotedRead, Notes},
     with::Overlay,
 };
@@ -162,9 +162,9 @@ impl From<Limit> for Stop {
 #[derive(Default)]
 struct Room<'a> {
     slots: Vec<Value<'a>>,
+    /// At most one, which changes nothing.
     overlays: Vec<Overlay<'a>>,
     places: Vec<Option<Option<Value<'a>>>>,
-    cache: Cache<'a>,
     reads: Vec<NotedRead<'a>>,
     spare_calls: Vec<Calls<'a>>,
 }
@@ -212,10 +212,12 @@ impl<'a> Machine<'a> {
 
     /// In the room that another evaluation has left.
     fn with(room: Room<'a>, program: &'a Program, context: Context<'a>) -> Self {
-        let Room { mut slots, mut overlays, mut places, cache, reads, spare_calls } = room;
+        let Room { mut slots, mut overlays, mut places, reads, spare_calls } = room;
         slots.reserve(SLOTS);
-        let cache = cache.cleared(program.groups.len());
-        overlays.push(Overlay::new(context.input, cache));
+        match overlays.first_mut() {
+            Some(first) => first.begin(context.input, program.groups.len()),
+            None => overlays.push(Overlay::new(context.input, program.groups.len())),
+        }
         places.resize(program.paths.len(), None);
         Self {
             program,
@@ -248,8 +250,7 @@ impl<'a> Machine<'a> {
         slots.clear();
         places.clear();
         overlays.truncate(1);
-        let cache = overlays.pop().map(Overlay::into_cache).unwrap_or_default();
-        Room { slots, overlays, places, cache, reads, spare_calls }
+        Room { slots, overlays, places, reads, spare_calls }
     }
 
     /// Runs `inner` one level deeper.

@@ -381,3 +381,33 @@ kind(part) := "known" if { name := ["x", "y", "v"][_]; part.name == name } else 
     assert_eq!(plain, special);
     assert!(2 * after < before, "{after} steps instead of {before}");
 }
+
+/// `sprintf` prints lists, sets and objects as text, whatever the verb.
+#[test]
+fn known_values_are_printed_as_they_were() {
+    let verbs = [
+        "%v: %v", "%v: %d", "%v: %s", "%v: %q", "%v: %T", "%v: %60v|", "%v: %-60v|", "%v: %.3v",
+        "%v: %x", "%[2]v of %[1]v", "%v", "%v %v %v", "%v: %+v", "%v: %#v", "%v: %t",
+    ];
+    let values = [
+        r#"[input.parameters.most, "x\"é", null, 1.5, {"a": [true], "b": set()}]"#,
+        r#"{input.parameters.most, "a", 1.0}"#,
+        r#"{"most": input.parameters.most}"#,
+        "array.slice([input.parameters.most], 1, 1)",
+        "{x | x := input.parameters.most; x > 5}",
+        "input.parameters.most",
+        "input.parameters.most > 1",
+        r#"["fixed"]"#,
+    ];
+    for value in values {
+        for verb in verbs {
+            let policy = format!(
+                "value := {value}\nviolation contains sprintf(\"{verb}\", [part.name, value]) if \
+                 some part in input.review.a"
+            );
+            let [plain, special] = both(&policy);
+            assert_eq!(plain.0, special.0, "{policy}");
+            assert!(plain.1 >= special.1, "{policy}");
+        }
+    }
+}

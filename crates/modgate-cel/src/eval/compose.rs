@@ -385,7 +385,7 @@ impl<'a> Evaluation<'a> {
             let value = self.values.get(place).and_then(OnceCell::get);
             let value = value.filter(|_| !keys.is_told(place));
             let value = value.and_then(|value| Kept::new(value, self.arena));
-            memo::Read { name: keys.name(place), place, value }
+            memo::Read { name: keys.name(place), place, value, same: keys.digest_of(place) }
         };
         self.arena.0.alloc_slice_fill_with(order.len(), read)
     }
@@ -413,7 +413,9 @@ impl<'a> Evaluation<'a> {
             if let Err(error @ EvalError::Exhausted(_)) = here {
                 return Err(error.clone());
             }
-            if !read.value.is_none_or(|there| there.is(here, &mut left)) {
+            let Some(there) = read.value else { continue };
+            let same = read.is_same(keys.digest_of(index));
+            if !same.unwrap_or_else(|| there.is(here, &mut left)) {
                 return Ok(false);
             }
         }

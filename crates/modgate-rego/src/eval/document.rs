@@ -492,11 +492,13 @@ impl<'a> Calls<'a> {
 impl<'a> Cache<'a> {
     /// Nothing yet, for a program of so many groups.
     pub(super) fn new(groups: usize) -> Self {
-        Self::default().cleared(groups)
+        let mut new = Self::default();
+        new.clear(groups);
+        new
     }
 
-    /// The same, in the room of this one.
-    pub(super) fn cleared(mut self, groups: usize) -> Self {
+    /// Forgets everything, for a program of so many groups.
+    pub(super) fn clear(&mut self, groups: usize) {
         self.documents.clear();
         self.documents.resize(groups, None);
         // Clearing takes as long as the largest evaluation so far.
@@ -505,7 +507,6 @@ impl<'a> Cache<'a> {
         }
         self.entries.clear();
         self.calls.clear();
-        self
     }
 
     pub(super) fn document(&self, id: GroupId) -> Option<Option<Value<'a>>> {

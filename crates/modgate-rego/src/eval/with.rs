@@ -23,12 +23,17 @@ pub(super) enum Mock<'a> {
 }
 
 impl<'a> Overlay<'a> {
-    pub(super) fn new(input: Option<Value<'a>>, cache: Cache<'a>) -> Self {
-        Self { input, data: Vec::new(), callees: Vec::new(), cache }
+    /// Without replacements, for a program of so many groups.
+    pub(super) fn new(input: Option<Value<'a>>, groups: usize) -> Self {
+        Self { input, data: Vec::new(), callees: Vec::new(), cache: Cache::new(groups) }
     }
 
-    pub(super) fn into_cache(self) -> Cache<'a> {
-        self.cache
+    /// As a new one, in the room of this one, which is the first.
+    pub(super) fn begin(&mut self, input: Option<Value<'a>>, groups: usize) {
+        self.input = input;
+        self.data.clear();
+        self.callees.clear();
+        self.cache.clear(groups);
     }
 
     fn same_but_fresh(&self, groups: usize) -> Self {

@@ -4,7 +4,7 @@ use modgate_value::{Object, Value as Json};
 
 use super::{
     Fact, Left, Specializer,
-    fold::Folded,
+    fold::{Folded, LIMITS},
     known::{Env, Known, Variable},
 };
 use crate::{
@@ -278,7 +278,7 @@ impl Specializer<'_> {
     }
 
     fn call(&mut self, call: &Call, env: &mut Env) -> Found {
-        let args: Vec<Term> = call.args.iter().map(|arg| self.term(arg, env)).collect();
+        let mut args: Vec<Term> = call.args.iter().map(|arg| self.term(arg, env)).collect();
         match call.callee {
             Callee::Function(group) => {
                 if matches!(self.fact(group), Fact::Never) {
@@ -294,9 +294,31 @@ impl Specializer<'_> {
                 {
                     return found;
                 }
+                if let (Some("sprintf"), [_, Term::Array(items)]) = (name, args.as_mut_slice()) {
+                    self.print(items);
+                }
             }
         }
         self.folded(Source::Call(Call { callee: call.callee, args }), env)
+    }
+
+    /// Puts their text in the place of known values that `sprintf` prints as texts.
+    fn print(&mut self, items: &mut [Term]) {
+        for item in items {
+            let is_new = match item {
+                Term::Const(id) => id.0 as usize >= self.original.constants.len(),
+                Term::ConstSet(id) => id.0 as usize >= self.original.sets.len(),
+                _ => false,
+            };
+            let Some(value) = self.known(item).filter(|_| is_new) else { continue };
+            if !value.value().is_composite() {
+                continue;
+            }
+            let budget = self.budget.child(LIMITS);
+            if let Ok(text) = value.value().to_text(&budget) {
+                *item = self.constant(Known::Json(text.as_str().into()));
+            }
+        }
     }
 
     /// `object.get(input, key, default)`, if that can be known.

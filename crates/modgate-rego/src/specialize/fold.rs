@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The limits of one computation.
-const LIMITS: Limits = Limits { steps: 100_000, bytes: 1 << 20, time: Duration::MAX };
+pub(super) const LIMITS: Limits = Limits { steps: 100_000, bytes: 1 << 20, time: Duration::MAX };
 
 /// The result of a computation.
 pub(super) enum Folded {

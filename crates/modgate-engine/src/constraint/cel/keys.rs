@@ -86,7 +86,8 @@ impl CelDriver {
             (key(&validation.expression), message.map_or(Key::NONE, key))
         });
         let budget = Budget::new(SPECIALIZING, &Frozen);
-        let ahead = self.variables.ahead(PARAMS, &Constraint(constraint), &budget);
+        let digest = |text: &str| Digest::of("value").text(text).key();
+        let ahead = self.variables.ahead(PARAMS, &Constraint(constraint), &budget, &digest);
         Some(Keys {
             variables: VariableKeys::new(variables)?.with_ahead(ahead),
             conditions: self.conditions.iter().map(key).collect(),
