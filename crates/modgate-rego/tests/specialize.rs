@@ -386,8 +386,21 @@ kind(part) := "known" if { name := ["x", "y", "v"][_]; part.name == name } else 
 #[test]
 fn known_values_are_printed_as_they_were() {
     let verbs = [
-        "%v: %v", "%v: %d", "%v: %s", "%v: %q", "%v: %T", "%v: %60v|", "%v: %-60v|", "%v: %.3v",
-        "%v: %x", "%[2]v of %[1]v", "%v", "%v %v %v", "%v: %+v", "%v: %#v", "%v: %t",
+        "%v: %v",
+        "%v: %d",
+        "%v: %s",
+        "%v: %q",
+        "%v: %T",
+        "%v: %60v|",
+        "%v: %-60v|",
+        "%v: %.3v",
+        "%v: %x",
+        "%[2]v of %[1]v",
+        "%v",
+        "%v %v %v",
+        "%v: %+v",
+        "%v: %#v",
+        "%v: %t",
     ];
     let values = [
         r#"[input.parameters.most, "x\"é", null, 1.5, {"a": [true], "b": set()}]"#,
