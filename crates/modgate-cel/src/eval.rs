@@ -3,6 +3,7 @@
 //! Costs fall where cel-go's do, also for what ends in an error that `&&`, `||` or a quantifier
 //! then passes over.
 
+mod ahead;
 pub(crate) mod compose;
 
 use bumpalo::collections::Vec as BumpVec;

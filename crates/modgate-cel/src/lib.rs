@@ -57,7 +57,6 @@
 //! An expression has at most [`MAX_SIZE`] characters and nests at most [`MAX_DEPTH`] levels, of
 //! which at most [`MAX_NESTING`] are brackets.
 
-mod ahead;
 pub mod ast;
 mod brief;
 mod check;
@@ -82,7 +81,6 @@ mod structpb;
 mod types;
 mod value;
 
-pub use ahead::Ahead;
 pub use check::{Checked, Env, check};
 pub use error::{Errors, EvalError, Issue};
 pub use eval::compose::{Activation, CostLimits, Evaluation, Variables};
@@ -92,7 +90,7 @@ pub use lexer::is_reserved;
 pub use library::{Access, Action, Asked, Authorization, Authorizer};
 
 pub use library::{Cidr, Ip, NamedFormat, Opaque, Quantity, Semver, Url};
-pub use memo::{Key, MAX_SHARED_VARIABLES, Memo, VariableKey, VariableKeys};
+pub use memo::{Ahead, Key, MAX_SHARED_VARIABLES, Memo, VariableKey, VariableKeys};
 pub use names::{free_names, with_input};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};
 pub use probe::Place;

@@ -20,6 +20,8 @@
 //! evaluation ends where it would end without. (An evaluation that ends this way may have been charged
 //! for more bytes than it would have been: it pays for an outcome before the variables.)
 
+mod ahead;
+
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -28,12 +30,9 @@ use std::{
 
 use modgate_value::{Budget, Object, Spelling, Value as Json};
 
-use crate::{
-    ahead::{Ahead, Known},
-    error::EvalError,
-    program::Arena,
-    value::Val,
-};
+pub use self::ahead::Ahead;
+pub(crate) use self::ahead::Known;
+use crate::{error::EvalError, program::Arena, value::Val};
 
 /// Most outcomes that a memo keeps; later ones are not shared.
 const MAX_OUTCOMES: usize = 4096;

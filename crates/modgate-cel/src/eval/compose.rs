@@ -11,11 +11,10 @@ use modgate_value::{Budget, MAX_DEPTH};
 
 use super::Machine;
 use crate::{
-    ahead::Known,
     check::Env,
     code::Hint,
     error::EvalError,
-    memo::{self, Kept, Key, MAX_COMPARED, Memo, Shared, Spent, VariableKeys},
+    memo::{self, Kept, Key, Known, MAX_COMPARED, Memo, Shared, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
     reads::Read,
     types::{ObjectType, Type},

@@ -4,14 +4,12 @@
 //! compare with. What such variables come to is known as soon as the constraint is, with its cost.
 //! Evaluations pay for it when they first read it, as if they had computed it, and go on with the value.
 
-use modgate_value::{Budget, Object, Value as Json};
+use modgate_value::{Object, Value as Json};
 
+use super::{Kept, Key, Shared, Spent};
 use crate::{
     error::EvalError,
-    eval::compose::{Activation, CostLimits, Evaluation, Variables},
-    memo::{Kept, Key, Memo, Spent, VariableKey, VariableKeys},
     program::Arena,
-    reads::Read,
     value::{Owned, Val},
 };
 
@@ -37,6 +35,12 @@ pub(crate) struct Known {
     pub(crate) same: Key,
 }
 
+impl FromIterator<Option<Known>> for Ahead {
+    fn from_iter<I: IntoIterator<Item = Option<Known>>>(known: I) -> Self {
+        Self(known.into_iter().collect())
+    }
+}
+
 impl Ahead {
     pub(crate) fn get(&self, index: usize) -> Option<&Known> {
         self.0.get(index)?.as_ref()
@@ -44,66 +48,22 @@ impl Ahead {
 }
 
 impl Known {
+    /// What an evaluation found; `None` where that is too large, or has no owned form. `digest` gives texts their keys.
+    pub(crate) fn of(shared: &Shared<'_>, digest: &dyn Fn(&str) -> Key) -> Option<Self> {
+        let result = match shared.result {
+            Kept::Value(value) => Ok(Fixed::of(value, &mut Room::default())?),
+            other => Err(other.result().err()?),
+        };
+        let read = shared.read.iter().map(|read| read.place).collect();
+        let same = digest(&told(&result));
+        Some(Self { result, spent: shared.spent, read, same })
+    }
+
     pub(crate) fn outcome<'a>(&'a self, arena: &'a Arena) -> Result<Val<'a>, EvalError> {
         match &self.result {
             Ok(value) => Ok(value.val(arena)),
             Err(error) => Err(error.clone()),
         }
-    }
-}
-
-impl Variables {
-    /// What those come to that read nothing but `input`, whose value `activation` has, and one another. `digest`
-    /// gives texts their keys.
-    pub fn ahead(
-        &self,
-        input: &str,
-        activation: &dyn Activation,
-        budget: &Budget<'_>,
-        digest: &dyn Fn(&str) -> Key,
-    ) -> Ahead {
-        let names: Vec<&str> = self.iter().map(|(name, _)| name).collect();
-        let mut closed: Vec<bool> = Vec::with_capacity(names.len());
-        for (_, program) in self.iter() {
-            let mut only = program.is_some();
-            let is_closed = |name: &str| {
-                let at = names.iter().position(|known| *known == name);
-                at.and_then(|at| closed.get(at)).is_some_and(|it| *it)
-            };
-            if let Some(program) = program {
-                program.reads(&mut |read| {
-                    only &= match read {
-                        Read::Input(name) => name == input,
-                        Read::Variable { name, .. } => is_closed(name),
-                        Read::Variables => false,
-                    };
-                });
-            }
-            closed.push(only);
-        }
-        // Each variable has a key of its own.
-        let key = |number: usize| Key::new(number as u128 + 1);
-        let numbered =
-            (0..names.len()).map(|at| VariableKey { name: key(at), value: key(at), told: true });
-        let Some(keys) = VariableKeys::new(numbered) else { return Ahead::default() };
-        let arena = Arena::new();
-        let memo = Memo::new();
-        let evaluation = Evaluation::new(activation, self, &arena, budget, CostLimits::VALIDATIONS)
-            .sharing(&memo, &keys);
-        let known = closed.iter().enumerate().map(|(at, closed)| {
-            if !closed || evaluation.variable(at).is_err_and(|error| !error.is_value()) {
-                return None;
-            }
-            let shared = memo.get(key(at))?;
-            let result = match shared.result {
-                Kept::Value(value) => Ok(Fixed::of(value, &mut Room::default())?),
-                other => Err(other.result().err()?),
-            };
-            let read = shared.read.iter().map(|read| read.place).collect();
-            let same = digest(&told(&result));
-            Some(Known { result, spent: shared.spent, read, same })
-        });
-        Ahead(known.collect())
     }
 }
 

@@ -1,0 +1,58 @@
+//! Computing variables before there is a request.
+
+use modgate_value::Budget;
+
+use super::compose::{Activation, CostLimits, Evaluation, Variables};
+use crate::{
+    memo::{Ahead, Key, Known, Memo, VariableKey, VariableKeys},
+    program::Arena,
+    reads::Read,
+};
+
+impl Variables {
+    /// What those come to that read nothing but `input`, whose value `activation` has, and one another. `digest`
+    /// gives texts their keys.
+    pub fn ahead(
+        &self,
+        input: &str,
+        activation: &dyn Activation,
+        budget: &Budget<'_>,
+        digest: &dyn Fn(&str) -> Key,
+    ) -> Ahead {
+        let names: Vec<&str> = self.iter().map(|(name, _)| name).collect();
+        let mut closed: Vec<bool> = Vec::with_capacity(names.len());
+        for (_, program) in self.iter() {
+            let mut only = program.is_some();
+            let is_closed = |name: &str| {
+                let at = names.iter().position(|known| *known == name);
+                at.and_then(|at| closed.get(at)).is_some_and(|it| *it)
+            };
+            if let Some(program) = program {
+                program.reads(&mut |read| {
+                    only &= match read {
+                        Read::Input(name) => name == input,
+                        Read::Variable { name, .. } => is_closed(name),
+                        Read::Variables => false,
+                    };
+                });
+            }
+            closed.push(only);
+        }
+        // Each variable has a key of its own.
+        let key = |number: usize| Key::new(number as u128 + 1);
+        let numbered =
+            (0..names.len()).map(|at| VariableKey { name: key(at), value: key(at), told: true });
+        let Some(keys) = VariableKeys::new(numbered) else { return Ahead::default() };
+        let arena = Arena::new();
+        let memo = Memo::new();
+        let evaluation = Evaluation::new(activation, self, &arena, budget, CostLimits::VALIDATIONS)
+            .sharing(&memo, &keys);
+        let known = closed.iter().enumerate().map(|(at, closed)| {
+            if !closed || evaluation.variable(at).is_err_and(|error| !error.is_value()) {
+                return None;
+            }
+            Known::of(memo.get(key(at))?, digest)
+        });
+        known.collect()
+    }
+}
