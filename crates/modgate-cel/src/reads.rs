@@ -26,6 +26,23 @@ impl Program {
     pub fn reads<'p>(&'p self, on: &mut dyn FnMut(Read<'p>)) {
         node(self.code(), on);
     }
+
+    /// Whether an evaluation reads nothing but these inputs and these variables of the policy.
+    pub fn reads_only(
+        &self,
+        is_input: impl Fn(&str) -> bool,
+        is_variable: impl Fn(&str) -> bool,
+    ) -> bool {
+        let mut only = true;
+        self.reads(&mut |read| {
+            only &= match read {
+                Read::Input(name) => is_input(name),
+                Read::Variable { name, .. } => is_variable(name),
+                Read::Variables => false,
+            };
+        });
+        only
+    }
 }
 
 type On<'o, 'p> = &'o mut dyn FnMut(Read<'p>);

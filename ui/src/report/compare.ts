@@ -19,6 +19,12 @@ const CLASSES: Record<string, string> = {
   patches: "other patches",
 };
 
+const words = (name: unknown): string => CLASSES[shown(name)] ?? shown(name);
+
+/** Groups of requests as rows of a table. */
+const rows = (groups: unknown, key: string, nobody: string): string[][] =>
+  list(groups).map((it) => [shown(it[key]) || nobody, words(it.class), shown(it.requests)]);
+
 /** How a class is drawn: what is denied now, what is no longer denied, what is said or changed in another way. */
 const SEVERITY: Record<string, Severity> = { "allow-to-deny": "deny", "deny-to-allow": "warn" };
 
@@ -32,7 +38,7 @@ export function compareVerdict(page: Page): {
   const requests = Number(document.requests ?? 0);
   const differ = requests - Number(document.same ?? 0);
   const classes = Object.entries(object(document.differences)).map(([name, count]): [string, number] => [
-    CLASSES[name] ?? name,
+    words(name),
     Number(count),
   ]);
   const verdict =
@@ -62,7 +68,7 @@ export function compareCharts(page: Page): HTMLElement[] {
   const legend = Object.entries(object(document.differences)).map(
     ([name, count]) =>
       Number(count) > 0 &&
-      h("li", {}, h("span", { class: `effect ${SEVERITY[name] ?? "dryrun"}` }, CLASSES[name] ?? name)),
+      h("li", {}, h("span", { class: `effect ${SEVERITY[name] ?? "dryrun"}` }, words(name))),
   );
   return [
     h("ul", { class: "legend" }, legend),
@@ -95,7 +101,7 @@ export function differences(page: Page, settings = new URLSearchParams()): HTMLE
   const cards = list(document.byPolicy).map((group, at) => {
     const example = object(group.example);
     const name = shown(group.policy) || "(no policy)";
-    const which = CLASSES[shown(group.class)] ?? shown(group.class);
+    const which = words(group.class);
     const text = page.subjects[at]?.text ?? "";
     const [before, after] = [sides(example.old), sides(example.new)];
     return h(
@@ -110,28 +116,26 @@ export function differences(page: Page, settings = new URLSearchParams()): HTMLE
       text !== "" && [h("h4", {}, "Object"), source(text, new Set(), `Object of ${name}`)],
     );
   });
-  const namespaces = list(document.byNamespace).map((it) => [
-    shown(it.namespace) || "(none)",
-    CLASSES[shown(it.class)] ?? shown(it.class),
-    shown(it.requests),
-  ]);
   const answers = object(document.answers);
   const known = Number(answers.known ?? 0);
-  const otherwise = list(answers.byPolicy).map((it) => [
-    shown(it.policy) || "(no policy)",
-    CLASSES[shown(it.class)] ?? shown(it.class),
-    shown(it.requests),
-  ]);
   const reasons = (member: string) =>
     list(document[member]).map((it) => [shown(it.reason), shown(it.events)]);
   return h("div", {}, [
     h("h2", {}, "Differences"),
     h("p", {}, `From ${shown(document.old)} to ${shown(document.new)}`),
     h("div", { class: "stack" }, cards),
-    table("By namespace", ["Namespace", "Difference", "Requests"], namespaces),
+    table(
+      "By namespace",
+      ["Namespace", "Difference", "Requests"],
+      rows(document.byNamespace, "namespace", "(none)"),
+    ),
     known > 0 &&
       h("p", {}, `${shown(document.old)} gives ${shown(answers.same)} of ${counted(known, "known answer")}.`),
-    table("Answered otherwise then", ["Policy", "Difference", "Requests"], otherwise),
+    table(
+      "Answered otherwise then",
+      ["Policy", "Difference", "Requests"],
+      rows(answers.byPolicy, "policy", "(no policy)"),
+    ),
     table("Not replayed", ["Reason", "Events"], reasons("notReplayed")),
     table("Replayed in part", ["Reason", "Events"], reasons("replayedInPart")),
   ]);

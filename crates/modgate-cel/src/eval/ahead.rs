@@ -6,7 +6,6 @@ use super::compose::{Activation, CostLimits, Evaluation, Variables};
 use crate::{
     memo::{Ahead, Key, Known, Memo, VariableKey, VariableKeys},
     program::Arena,
-    reads::Read,
 };
 
 impl Variables {
@@ -22,21 +21,11 @@ impl Variables {
         let names: Vec<&str> = self.iter().map(|(name, _)| name).collect();
         let mut closed: Vec<bool> = Vec::with_capacity(names.len());
         for (_, program) in self.iter() {
-            let mut only = program.is_some();
             let is_closed = |name: &str| {
                 let at = names.iter().position(|known| *known == name);
                 at.and_then(|at| closed.get(at)).is_some_and(|it| *it)
             };
-            if let Some(program) = program {
-                program.reads(&mut |read| {
-                    only &= match read {
-                        Read::Input(name) => name == input,
-                        Read::Variable { name, .. } => is_closed(name),
-                        Read::Variables => false,
-                    };
-                });
-            }
-            closed.push(only);
+            closed.push(program.is_some_and(|it| it.reads_only(|name| name == input, is_closed)));
         }
         // Each variable has a key of its own.
         let key = |number: usize| Key::new(number as u128 + 1);

@@ -373,13 +373,8 @@ impl<'e> Lints<'e> {
             if places.is_empty() || !places.iter().all(|path| self.known.is_quantity(path)) {
                 continue;
             }
-            let message = "the field is a quantity, which is compared letter by letter here";
-            self.push(
-                Code::NeverMatches,
-                value.span,
-                message.to_owned(),
-                Some(QUANTITY.to_owned()),
-            );
+            let message = places::COMPARED_AS_TEXT.to_owned();
+            self.push(Code::NeverMatches, value.span, message, Some(QUANTITY.to_owned()));
         }
     }
 

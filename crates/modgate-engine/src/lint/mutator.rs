@@ -1,5 +1,6 @@
 //! Locations of mutators and sources of expansion templates that no object has.
 
+use modgate_api::schema::names;
 use modgate_value::{Value, near};
 
 use super::{
@@ -199,12 +200,9 @@ fn value_of_few(lints: &mut Lints<'_>, spec: &Value, objects: &Objects<'_>, node
     let Some(known) = objects.values(&steps) else { return };
     for (field, value) in values(lints, spec) {
         let Some(text) = value.as_str().filter(|text| !known.contains(text)) else { continue };
-        let name = match steps.last() {
-            Some(Step::Member(name)) => *name,
-            _ => "this field",
-        };
         let help = near::did_you_mean_or(text, known, "the values are");
-        lints.push(Code::UnknownValue, &field, places::has_no_value(name, text), Some(help));
+        let message = places::has_no_value(places::last_name(&steps), text);
+        lints.push(Code::UnknownValue, &field, message, Some(help));
     }
 }
 
@@ -214,10 +212,7 @@ fn parts_of_values(lints: &mut Lints<'_>, spec: &Value, objects: &Objects<'_>, n
         return;
     }
     let mut steps = steps_of(nodes);
-    let name = match steps.last() {
-        Some(Step::Member(name)) => *name,
-        _ => "this field",
-    };
+    let name = places::last_name(&steps);
     if lints.id.kind == "ModifySet" {
         steps.push(Step::Element);
     }
@@ -258,12 +253,7 @@ fn label(lints: &mut Lints<'_>, spec: &Value) {
     let location = spec.get("location").and_then(Value::as_str).unwrap_or_default();
     let text = spec.path(&["parameters", "assign", "value"]).and_then(Value::as_str);
     let Some(text) = text.filter(|_| location.starts_with("metadata.labels.")) else { return };
-    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    let is_end = |letter: char| letter.is_ascii_alphanumeric();
-    let is_label = text.len() <= 63
-        && text.chars().all(is_part)
-        && (text.is_empty() || (text.starts_with(is_end) && text.ends_with(is_end)));
-    if !is_label {
+    if !names::label_value(text).is_empty() {
         let message = format!("no label can be `{text}`, so the API server refuses the object");
         let help = "a label has at most 63 letters, digits, `-`, `_` and `.`, and begins and ends with a letter or a \
                     digit; an annotation has any text";

@@ -284,6 +284,18 @@ fn values_of(shapes: &[Shape<'_>], name: &str) -> Option<&'static [&'static str]
     values.all(|other| other == Some(first)).then_some(first)
 }
 
+/// The name of the field that steps lead to, as messages call it.
+pub(crate) fn last_name<'s>(steps: &[Step<'s>]) -> &'s str {
+    match steps.last() {
+        Some(Step::Member(name)) => name,
+        _ => "this field",
+    }
+}
+
+/// The message about an order of a quantity and a text.
+pub(crate) const COMPARED_AS_TEXT: &str =
+    "the field is a quantity, which is compared letter by letter here";
+
 /// The message about a comparison with a text that a field never has.
 pub(crate) fn never_has(text: &str) -> String {
     format!("the field never is `{text}`, so the comparison always has the same result")

@@ -385,8 +385,7 @@ impl<'m> Paths<'m> {
                 found.push(Found {
                     code: Code::NeverMatches,
                     span: value.span,
-                    message: "the field is a quantity, which is compared letter by letter here"
-                        .to_owned(),
+                    message: places::COMPARED_AS_TEXT.to_owned(),
                     help: Some(UNITS.to_owned()),
                 });
                 continue;

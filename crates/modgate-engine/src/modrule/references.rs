@@ -9,16 +9,15 @@ use crate::{EngineConfig, Host, HostError, MissingReference, NodeView, Review, r
 pub(super) const SYNTHETIC_REFS: &str = "syntheticRefs";
 
 /// The members of `syntheticRefs`.
-const MEMBERS: [&str; 2] = ["namespace", "node"];
+const MEMBERS: [&str; 2] = [NAMESPACE, NODE];
+const NAMESPACE: &str = "namespace";
+const NODE: &str = "node";
 
 /// The advice about a member of `syntheticRefs` that does not exist.
 pub(super) fn misspelt(name: &str) -> Option<String> {
     let is_known = MEMBERS.contains(&name);
     (!is_known).then(|| near::did_you_mean_or(name, &MEMBERS, "the members are"))
 }
-
-const NAMESPACE: &str = "namespace";
-const NODE: &str = "node";
 
 /// Annotation naming the node of a pod; KubeMod's code knows this one, its README another.
 pub(super) const NODE_NAME: &str = "ref.kubemod.io/nodename";

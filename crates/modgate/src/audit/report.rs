@@ -12,7 +12,7 @@ use super::{Found, baseline::Compared, kind_value};
 use crate::{
     args::{AuditCommandArgs, FailOn, Grouping},
     findings::{self, severity},
-    terminal::{Terminal, Tone, one_line, printable},
+    terminal::{self, Terminal, Tone, one_line, printable},
 };
 
 /// Violations to show for each group without `--limit`.
@@ -181,7 +181,7 @@ fn violation(
         Grouping::Constraint => String::new(),
         Grouping::Namespace => format!(" [{}]", policy_title(policy)),
     };
-    let place = one_line(&place(&subject.origin, subject.position));
+    let place = terminal::place(&subject.origin, subject.position);
     let place = if place.is_empty() { place } else { format!(" ({place})") };
     write!(out, "  ")?;
     if is_new == Some(true) {

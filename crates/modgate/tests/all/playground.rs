@@ -303,7 +303,8 @@ fn answers_do_not_depend_on_requests_before() {
         requests.push(json!({"policies": [file("policies.yaml", policies)]}));
     }
     let mut playground = Playground::new();
-    // The second time, policies are kept; some have given way to others by then, so each is asked about twice at once.
+    // The playground drops old policies by the second round, so each request is sent twice in a row: the second one
+    // finds its policies kept.
     for _ in 0..2 {
         for request in &requests {
             let request = request.to_string();

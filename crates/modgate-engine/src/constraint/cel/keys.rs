@@ -60,8 +60,13 @@ impl CelDriver {
         };
         let mut variables = Vec::new();
         for (name, program) in self.variables.iter() {
-            // What comes of inputs alone is the same for every constraint that has the key.
-            let of_inputs = program.is_some_and(|program| known.reads_inputs_alone(program));
+            // A variable that reads inputs alone has the same value for every constraint with its key.
+            let of_inputs = program.is_some_and(|program| {
+                program.reads_only(
+                    |name| INPUTS.contains(&name),
+                    |name| known.of_inputs.contains(name),
+                )
+            });
             if of_inputs {
                 known.of_inputs.insert(name);
             }
@@ -96,7 +101,7 @@ impl CelDriver {
     }
 }
 
-/// What is there before there is a request.
+/// The parameters of a constraint, the only input that is known before a request.
 struct Constraint<'a>(&'a Value);
 
 impl Activation for Constraint<'_> {
@@ -115,18 +120,6 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn reads_inputs_alone(&self, program: &Program) -> bool {
-        let mut alone = true;
-        program.reads(&mut |read| {
-            alone &= match read {
-                Read::Input(name) => INPUTS.contains(&name),
-                Read::Variable { name, .. } => self.of_inputs.contains(name),
-                Read::Variables => false,
-            };
-        });
-        alone
-    }
-
     /// The key of an expression; without `values` a digest of texts alone.
     fn key(&self, text: &str, program: &Program, values: bool) -> Key {
         let mut reads = BTreeSet::new();

@@ -88,10 +88,7 @@ pub(super) fn of_parts(
     if step.op == Op::Remove || !matches!(objects, Objects::Of(_)) {
         return;
     }
-    let name = match steps.last() {
-        Some(Step::Member(name)) => *name,
-        _ => "this field",
-    };
+    let name = places::last_name(&steps);
     for misfit in types::misfits(&objects.shapes(&steps), name, value) {
         let field = format!("spec.patch[{}].value", step.index);
         lints.push(misfit.code, field, misfit.message, misfit.help);
@@ -114,10 +111,7 @@ pub(super) fn of_few(
     if step.op == Op::Remove {
         return;
     }
-    let name = match steps.last() {
-        Some(Step::Member(name)) => *name,
-        _ => "this field",
-    };
+    let name = places::last_name(&steps);
     let help = near::did_you_mean_or(text, known, "the values are");
     let field = format!("spec.patch[{}].value", step.index);
     lints.push(Code::UnknownValue, field, places::has_no_value(name, text), Some(help));
