@@ -1,7 +1,7 @@
 // Builds what the binary embeds. `--check` compares with what is committed, `--tests` builds the unit tests.
 // `--playground MODULE` builds the playground with that WebAssembly module, which is not committed.
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -94,13 +94,16 @@ async function playground(module) {
   for (const [name, content] of Object.entries(parts))
     index = index.replace(`"${name}"`, `"${versioned(name, content)}"`);
   const files = { "index.html": index, ...parts, "worker.js": worker, "modgate.wasm": engine };
-  rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
+  // What is the same stays as it is: modgate is compiled again when this folder changes.
+  for (const name of readdirSync(folder))
+    if (!Object.hasOwn(files, name.replace(/\.gz$/, ""))) rmSync(join(folder, name), { recursive: true });
   for (const [name, content] of Object.entries(files)) {
     const packed = gzipSync(content, { level: 9 });
     if (name === "modgate.wasm" && packed.length > MODULE_LIMIT)
       throw new Error(`${name} has ${packed.length} bytes compressed, at most ${MODULE_LIMIT} are allowed`);
-    writeFileSync(join(folder, `${name}.gz`), packed);
+    const path = join(folder, `${name}.gz`);
+    if (!existsSync(path) || !readFileSync(path).equals(packed)) writeFileSync(path, packed);
     console.log(`dist/playground/${name}: ${content.length} bytes, ${packed.length} compressed`);
   }
 }
