@@ -16,7 +16,8 @@ use crate::corpus;
 /// that is, and build scripts that read this (ring's does) would run again, with all that depends on them.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(corpus::repository());
+    // `cargo xtask test` sets it for the programs of tests alone.
+    cargo.current_dir(corpus::repository()).env_remove("RUSTC_BOOTSTRAP");
     for (name, _) in env::vars_os() {
         let of_package =
             |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
@@ -34,29 +35,44 @@ pub fn cargo() -> Command {
 /// Cargo cannot run, or it does not build.
 pub fn built() -> Result<&'static Path> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    if let Some(path) = BUILT.get() {
-        return Ok(path);
-    }
-    let built = build()?;
-    Ok(BUILT.get_or_init(|| built))
-}
-
-fn build() -> Result<PathBuf> {
     // With the testkit, so that dependencies have the features that they have in tests: alone, tokio and all
     // that depends on it would be compiled again.
+    once(&BUILT, "modgate", &["--package", "modgate", "--package", "modgate-testkit"])
+}
+
+/// Builds `cargo xtask`, once in a process; where it is. Started with `cargo run` by a test, it would be compiled again
+/// with all that reads the variables that the test sets for it.
+///
+/// # Errors
+///
+/// Cargo cannot run, or it does not build.
+pub fn task() -> Result<&'static Path> {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    once(&BUILT, "xtask", &["--package", "xtask"])
+}
+
+fn once(built: &'static OnceLock<PathBuf>, name: &str, packages: &[&str]) -> Result<&'static Path> {
+    if let Some(path) = built.get() {
+        return Ok(path);
+    }
+    let path = build(name, packages)?;
+    Ok(built.get_or_init(|| path))
+}
+
+fn build(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let output = cargo()
-        .args(["build", "--quiet", "--package", "modgate", "--package", "modgate-testkit"])
-        .args(["--message-format", "json-render-diagnostics"])
+        .args(["build", "--quiet", "--message-format", "json-render-diagnostics"])
+        .args(packages)
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo")?;
-    ensure!(output.status.success(), "modgate does not build");
+    ensure!(output.status.success(), "{name} does not build");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut executables = text.lines().filter_map(|line| {
         let message = Value::from_json(line.as_bytes()).ok()?;
         Some(PathBuf::from(message.get("executable")?.as_str()?))
     });
     executables
-        .find(|path| path.file_stem().is_some_and(|name| name == "modgate"))
-        .context("cargo built no `modgate`")
+        .find(|path| path.file_stem().is_some_and(|stem| stem == name))
+        .with_context(|| format!("cargo built no `{name}`"))
 }

@@ -23,7 +23,7 @@ use std::{
 
 use modgate_testkit::{
     cluster::{build, helm::Helm},
-    corpus,
+    corpus, program,
 };
 use modgate_value::{Value, yaml};
 use tempfile::TempDir;
@@ -81,15 +81,13 @@ impl Inputs {
 
 /// The task, as it is typed. The time of the release is not that of a commit, as the test may run without Git.
 fn dist(arguments: &[String]) -> Output {
-    Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "xtask", "--", "dist"])
+    Command::new(program::task().expect("xtask builds"))
+        .arg("dist")
         .args(arguments)
         .env("SOURCE_DATE_EPOCH", "1700000000")
-        // Set for the programs of tests only: Cargo would compile everything again that asks for it.
-        .env_remove("RUSTC_BOOTSTRAP")
         .current_dir(corpus::repository())
         .output()
-        .expect("cargo")
+        .expect("xtask runs")
 }
 
 fn made(arguments: &[String]) -> String {
