@@ -65,9 +65,20 @@ impl<'e, 'a> Machine<'e, 'a> {
     #[inline]
     fn after<T>(&mut self, result: Result<T>, cost: u64) -> Result<T> {
         match result {
-            Err(error) if !error.is_value() => Err(error),
-            result => self.charge(cost).and(result),
+            Ok(value) => {
+                self.charge(cost)?;
+                Ok(value)
+            }
+            Err(error) => Err(self.after_error(error, cost)),
         }
+    }
+
+    #[cold]
+    fn after_error(&mut self, error: EvalError, cost: u64) -> EvalError {
+        if error.is_value() {
+            return self.charge(cost).err().unwrap_or(error);
+        }
+        error
     }
 
     /// Only dispatches: its frame is on the stack once for every level of an expression, and all that it calls
@@ -77,18 +88,16 @@ impl<'e, 'a> Machine<'e, 'a> {
         match node {
             Node::Constant(value) => Ok(value.value()),
             Node::Attribute(attribute) => self.charged_attribute(attribute),
-            Node::Logic { stop, terms } => self.logic(*stop, terms),
-            Node::Not(node) => self.negation(node),
-            Node::Equal { negated, sides } => self.equality(*negated, sides),
+            Node::Logic { stop, terms } => self.logic(*stop, terms).map(Val::Bool),
+            Node::Not(node) => self.negation(node).map(Val::Bool),
+            Node::Equal { negated, sides } => self.equality(*negated, sides).map(Val::Bool),
             Node::Call(call) => self.call(call),
-            Node::InSet { item, set } => self.membership(item, set),
+            Node::InSet { item, set } => self.membership(item, set).map(Val::Bool),
             Node::OrElse { value, any, sides } => self.or_else(*value, *any, sides),
             Node::List(elements) => self.elements(elements),
             Node::Map(entries) => self.entries(entries),
             Node::Message { which, fields } => self.message(which, fields),
-            Node::Fold(fold) => self.scoped(|machine| machine.fold(fold)),
-            Node::OptionalMap(map) => self.scoped(|machine| machine.optional_map(map)),
-            Node::SortBy(sort) => self.scoped(|machine| machine.sort_by(sort)),
+            Node::Fold(_) | Node::OptionalMap(_) | Node::SortBy(_) => self.scoped(node),
             Node::Probe(part) => self.observed(part),
         }
     }
@@ -101,33 +110,41 @@ impl<'e, 'a> Machine<'e, 'a> {
         Ok(value)
     }
 
-    /// Forgets the names that `work` brings into scope.
-    fn scoped(&mut self, work: impl FnOnce(&mut Self) -> Result<Val<'a>>) -> Result<Val<'a>> {
+    /// Forgets the names that a macro brings into scope.
+    #[inline(never)]
+    fn scoped(&mut self, node: &'a Node) -> Result<Val<'a>> {
         let depth = self.locals.len();
-        let result = work(self);
+        let result = match node {
+            Node::Fold(fold) => self.fold(fold),
+            Node::OptionalMap(map) => self.optional_map(map),
+            Node::SortBy(sort) => self.sort_by(sort),
+            _ => Err(EvalError::NoOverload),
+        };
         self.locals.truncate(depth);
         result
     }
 
     #[inline(never)]
     fn charged_attribute(&mut self, attribute: &'a Attribute) -> Result<Val<'a>> {
+        if let Base::Local(index) = attribute.base
+            && let Some(Local::Value(value)) = self.locals.get(index)
+        {
+            let result = self.walk(*value, &attribute.path, attribute.test);
+            return self.after(result, u64::from(!attribute.test));
+        }
         let result = self.attribute(attribute);
         let free = attribute.test || matches!(attribute.base, Base::Choice(_));
         self.after(result, u64::from(!free))
     }
 
     #[inline(never)]
-    fn negation(&mut self, node: &'a Node) -> Result<Val<'a>> {
-        let value = self.value(node)?;
-        self.charge(1)?;
-        match value? {
-            Val::Bool(value) => Ok(Val::Bool(!value)),
-            _ => Err(EvalError::NoOverload),
-        }
+    fn negation(&mut self, node: &'a Node) -> Result<bool> {
+        let truth = self.truth(node);
+        Ok(!self.after(truth, 1)?)
     }
 
     #[inline(never)]
-    fn equality(&mut self, negated: bool, sides: &'a [Node; 2]) -> Result<Val<'a>> {
+    fn equality(&mut self, negated: bool, sides: &'a [Node; 2]) -> Result<bool> {
         let [left, right] = sides;
         let left = self.value(left)?;
         let right = self.value(right)?;
@@ -135,21 +152,21 @@ impl<'e, 'a> Machine<'e, 'a> {
         self.charge(cost::equality(negated, seen(&left), seen(&right)))?;
         match self.heap.equal(left?, right?) {
             // Values that cannot be compared are an error with `==`, and different with `!=`.
-            Err(EvalError::NoOverload) if negated => Ok(Val::Bool(true)),
-            same => Ok(Val::Bool(same? != negated)),
+            Err(EvalError::NoOverload) if negated => Ok(true),
+            same => Ok(same? != negated),
         }
     }
 
     #[inline(never)]
-    fn membership(&mut self, item: &'a Node, set: &'a Set) -> Result<Val<'a>> {
+    fn membership(&mut self, item: &'a Node, set: &'a Set) -> Result<bool> {
         let item = self.eval(item)?;
         hashable(item)?;
         match (set, item) {
             (Set::Strings(all), Val::String(text)) => {
-                Ok(Val::Bool(all.binary_search_by(|other| (**other).cmp(text)).is_ok()))
+                Ok(all.binary_search_by(|other| (**other).cmp(text)).is_ok())
             }
-            (Set::Strings(_), _) => Ok(Val::Bool(false)),
-            (Set::Other(all), item) => self.heap.contains(all.value(), item).map(Val::Bool),
+            (Set::Strings(_), _) => Ok(false),
+            (Set::Other(all), item) => self.heap.contains(all.value(), item),
         }
     }
 
@@ -377,51 +394,70 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
+    /// What a condition comes to. The usual ones give no value that would have to be looked at.
     fn truth(&mut self, node: &'a Node) -> Result<bool> {
-        match self.eval(node)? {
-            Val::Bool(value) => Ok(value),
-            _ => Err(EvalError::NoOverload),
+        match node {
+            Node::Logic { stop, terms } => {
+                self.heap.budget.spend(1)?;
+                self.logic(*stop, terms)
+            }
+            Node::Not(node) => {
+                self.heap.budget.spend(1)?;
+                self.negation(node)
+            }
+            Node::Equal { negated, sides } => {
+                self.heap.budget.spend(1)?;
+                self.equality(*negated, sides)
+            }
+            _ => match self.eval(node)? {
+                Val::Bool(value) => Ok(value),
+                _ => Err(EvalError::NoOverload),
+            },
         }
     }
 
     /// `&&` or `||`: an error counts only if nothing decides.
     #[inline(never)]
-    fn logic(&mut self, stop: bool, terms: &'a [Node; 2]) -> Result<Val<'a>> {
-        let mut error = None;
-        for term in terms {
-            match self.truth(term) {
-                Ok(value) if value == stop => return Ok(Val::Bool(stop)),
-                Ok(_) => {}
-                Err(found) if !found.is_value() => return Err(found),
-                Err(found) => error = error.or(Some(found)),
-            }
+    fn logic(&mut self, stop: bool, terms: &'a [Node; 2]) -> Result<bool> {
+        let [first, second] = terms;
+        match self.truth(first) {
+            Ok(value) if value == stop => Ok(stop),
+            Ok(_) => self.truth(second),
+            Err(error) => self.logic_after(error, stop, second),
         }
-        error.map_or(Ok(Val::Bool(!stop)), Err)
+    }
+
+    #[cold]
+    fn logic_after(&mut self, error: EvalError, stop: bool, second: &'a Node) -> Result<bool> {
+        if !error.is_value() {
+            return Err(error);
+        }
+        match self.truth(second) {
+            Ok(value) if value == stop => Ok(stop),
+            Err(found) if !found.is_value() => Err(found),
+            _ => Err(error),
+        }
     }
 
     #[inline(never)]
     fn call(&mut self, call: &'a Call) -> Result<Val<'a>> {
-        let count = call.args.len();
         let mut values = [Val::Null; MOST];
-        let mut error = None;
-        for (index, (slot, arg)) in values.iter_mut().zip(&call.args).enumerate() {
-            match self.value(arg)? {
-                Ok(value) => *slot = value,
-                // With more than two arguments cel-go stops here, and charges nothing unless this
-                // is the last.
-                Err(found) if count > 2 && index + 1 < count => return Err(found),
-                Err(found) => error = error.or(Some(found)),
+        for (index, arg) in call.args.iter().enumerate() {
+            match self.eval(arg) {
+                Ok(value) => {
+                    if let Some(slot) = values.get_mut(index) {
+                        *slot = value;
+                    }
+                }
+                Err(error) => return self.call_after(error, call, index, values),
             }
         }
-        let values = values.get(..count).unwrap_or_default();
+        let values = values.get(..call.args.len()).unwrap_or_default();
         // Costs that do not depend on the result are charged before the work is done.
         let after = matches!(call.cost, CallCost::Result | CallCost::Build);
-        if !after || error.is_some() {
+        if !after {
             let cost = call.cost.of(self.heap, values, Val::Null)?;
             self.charge(cost)?;
-        }
-        if let Some(error) = error {
-            return Err(error);
         }
         let text = || values.first().copied().map(library::loose).and_then(Val::as_str);
         let result = if let Some(regex) = &call.regex
@@ -446,6 +482,30 @@ impl<'e, 'a> Machine<'e, 'a> {
             return self.after(result, cost);
         }
         result
+    }
+
+    /// A call with an argument that is an error: the others are evaluated, and it costs what it would.
+    #[cold]
+    fn call_after(
+        &mut self,
+        error: EvalError,
+        call: &'a Call,
+        index: usize,
+        mut values: [Val<'a>; MOST],
+    ) -> Result<Val<'a>> {
+        let count = call.args.len();
+        // With more than two arguments cel-go stops here, and charges nothing unless this is the last.
+        if !error.is_value() || count > 2 && index + 1 < count {
+            return Err(error);
+        }
+        for (index, arg) in call.args.iter().enumerate().skip(index + 1) {
+            if let (Ok(value), Some(slot)) = (self.value(arg)?, values.get_mut(index)) {
+                *slot = value;
+            }
+        }
+        let cost = call.cost.of(self.heap, values.get(..count).unwrap_or_default(), Val::Null)?;
+        self.charge(cost)?;
+        Err(error)
     }
 
     #[inline(never)]
@@ -566,7 +626,8 @@ enum Gathered<'a> {
 impl<'a> Machine<'_, 'a> {
     fn fold(&mut self, fold: &'a Fold) -> Result<Val<'a>> {
         let range = self.eval(&fold.range)?;
-        if !range.is_list() && !range.is_map() {
+        let is_list = range.is_list();
+        if !is_list && !range.is_map() {
             let name = go_type(range);
             return failed(if fold.two {
                 format!("unsupported comprehension range type: {name}")
@@ -585,8 +646,8 @@ impl<'a> Machine<'_, 'a> {
         let mut error = None;
         for index in 0..range.entries().unwrap_or(0) {
             let Some((key, value)) = range.entry(index) else { break };
+            let only = if is_list { value } else { key };
             self.locals.truncate(depth);
-            let only = if range.is_list() { value } else { key };
             if fold.two {
                 self.locals.extend([Local::Value(key), Local::Value(value)]);
             } else {

@@ -10,15 +10,18 @@
 //! come to the same. If all of them do, it has the same outcome. So constraints whose parameters differ share
 //! everything behind the first variable that comes to the same for both.
 //!
+//! Most variables need not be read for that: what those of inputs alone come to, the key says, and what is known
+//! ahead has a digest. They are the parts of an outcome. They are paid for, and read by who needs their values.
+//!
 //! # Budgets
 //!
 //! Each evaluation pays for an outcome as if it had computed it: the cost, the steps and the bytes
-//! of the expression itself, and then every variable that it read is read again, which pays for
-//! that variable where this evaluation has not done so yet. So what an evaluation spends does not
+//! of the expression itself, and of every variable that it read and has not been paid for yet, with all that this
+//! one read. So what an evaluation spends does not
 //! depend on which evaluation came first, and replicas that evaluate policies in another order come
 //! to the same verdict. Where too little is left to pay at once, the memo is not used, and the
 //! evaluation ends where it would end without. (An evaluation that ends this way may have been charged
-//! for more bytes than it would have been: it pays for an outcome before the variables.)
+//! for more bytes than it would have been: it pays for an outcome before it computes others.)
 
 mod ahead;
 
@@ -28,7 +31,7 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
 };
 
-use modgate_value::{Budget, Object, Spelling, Value as Json};
+use modgate_value::{Budget, Exhausted, Object, Spelling, Value as Json};
 
 pub use self::ahead::Ahead;
 pub(crate) use self::ahead::Known;
@@ -122,12 +125,6 @@ impl VariableKeys {
         self.ahead.get(index)
     }
 
-    /// The digest of that.
-    #[inline]
-    pub(crate) fn digest_of(&self, index: usize) -> Key {
-        self.ahead(index).map_or(Key::NONE, |known| known.same)
-    }
-
     /// The digest of a variable's name.
     pub(crate) fn name(&self, index: usize) -> Key {
         self.names.get(index).copied().unwrap_or(Key::NONE)
@@ -166,12 +163,33 @@ pub struct Memo<'a> {
 pub(crate) struct Shared<'a> {
     pub(crate) result: Kept<'a>,
     pub(crate) spent: Spent,
-    /// The variables that were read, in their order.
+    /// The variables that were read whose values need not be compared.
+    pub(crate) parts: &'a [Part<'a>],
+    /// The other variables that were read, in their order.
     pub(crate) read: &'a [Read<'a>],
     /// The outcome of an evaluation before this one, for which variables came to something else.
     pub(crate) other: Option<&'a Shared<'a>>,
     /// How many of these there are.
     others: usize,
+}
+
+/// A variable that has to be paid for, with all that it reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'a> {
+    /// The digest of its name.
+    pub(crate) name: Key,
+    /// Its place in the policy that read it, which is its place in most others.
+    pub(crate) place: usize,
+    pub(crate) source: Source<'a>,
+}
+
+/// Where the value of a part comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// From the inputs that all evaluations have in common.
+    Inputs(&'a Shared<'a>),
+    /// It is known ahead. Its digest has to be this one, unless it is [`Key::NONE`].
+    Ahead(Key),
 }
 
 /// A variable that was read.
@@ -183,16 +201,6 @@ pub(crate) struct Read<'a> {
     pub(crate) place: usize,
     /// What it has to come to; `None` for anything.
     pub(crate) value: Option<Kept<'a>>,
-    /// The digest of that, if it was known ahead.
-    pub(crate) same: Key,
-}
-
-impl Read<'_> {
-    /// Whether a variable comes to what it has to, if digests say so.
-    #[inline]
-    pub(crate) fn is_same(&self, here: Key) -> Option<bool> {
-        (!self.same.is_none() && !here.is_none()).then_some(self.same == here)
-    }
 }
 
 /// A result, in an arena.
@@ -203,21 +211,23 @@ pub(crate) enum Kept<'a> {
     NoOverload,
     Cost,
     OutOfBudget,
+    /// The evaluation has spent its budget, which says nothing about others.
+    Exhausted(Exhausted),
 }
 
 impl<'a> Kept<'a> {
-    /// `None` for an evaluation that has spent its budget, which says nothing about others.
-    pub(crate) fn new(result: &Result<Val<'a>, EvalError>, arena: &'a Arena) -> Option<Self> {
-        Some(match result {
+    pub(crate) fn new(result: &Result<Val<'a>, EvalError>, arena: &'a Arena) -> Self {
+        match result {
             Ok(value) => Self::Value(*value),
             Err(EvalError::Failed(message)) => Self::Failed(arena.0.alloc_str(message)),
             Err(EvalError::NoOverload) => Self::NoOverload,
             Err(EvalError::Cost) => Self::Cost,
             Err(EvalError::OutOfBudget) => Self::OutOfBudget,
-            Err(EvalError::Exhausted(_)) => return None,
-        })
+            Err(EvalError::Exhausted(exhausted)) => Self::Exhausted(*exhausted),
+        }
     }
 
+    #[inline]
     pub(crate) fn result(self) -> Result<Val<'a>, EvalError> {
         match self {
             Self::Value(value) => Ok(value),
@@ -225,17 +235,18 @@ impl<'a> Kept<'a> {
             Self::NoOverload => Err(EvalError::NoOverload),
             Self::Cost => Err(EvalError::Cost),
             Self::OutOfBudget => Err(EvalError::OutOfBudget),
+            Self::Exhausted(exhausted) => Err(EvalError::Exhausted(exhausted)),
         }
     }
 
     /// Whether this is the same result; `left` is that of [`is_same`].
-    pub(crate) fn is(self, other: &Result<Val<'_>, EvalError>, left: &mut u32) -> bool {
+    pub(crate) fn is(self, other: Kept<'_>, left: &mut u32) -> bool {
         match (self, other) {
-            (Self::Value(a), Ok(b)) => is_same(a, *b, left),
-            (Self::Failed(a), Err(EvalError::Failed(b))) => is_short(a.len(), left) && a == b,
-            (Self::NoOverload, Err(EvalError::NoOverload))
-            | (Self::Cost, Err(EvalError::Cost))
-            | (Self::OutOfBudget, Err(EvalError::OutOfBudget)) => true,
+            (Self::Value(a), Kept::Value(b)) => is_same(a, b, left),
+            (Self::Failed(a), Kept::Failed(b)) => is_short(a.len(), left) && a == b,
+            (Self::NoOverload, Kept::NoOverload)
+            | (Self::Cost, Kept::Cost)
+            | (Self::OutOfBudget, Kept::OutOfBudget) => true,
             _ => false,
         }
     }
@@ -274,21 +285,23 @@ impl<'a> Memo<'a> {
         self.outcomes.borrow().get(&key).copied()
     }
 
-    /// Keeps an outcome beside the others that have this key.
+    /// Keeps an outcome beside the others that have this key, as long as there is room.
     pub(crate) fn put(
         &self,
         key: Key,
-        result: Kept<'a>,
-        spent: Spent,
-        read: &'a [Read<'a>],
+        (result, spent): (Kept<'a>, Spent),
+        (parts, read): (&'a [Part<'a>], &'a [Read<'a>]),
         arena: &'a Arena,
-    ) {
+    ) -> Option<&'a Shared<'a>> {
         let mut outcomes = self.outcomes.borrow_mut();
         let other = outcomes.get(&key).copied();
         let others = other.map_or(0, |other| other.others + 1);
-        if others < MAX_OTHERS && (others > 0 || outcomes.len() < MAX_OUTCOMES) {
-            outcomes.insert(key, arena.0.alloc(Shared { result, spent, read, other, others }));
+        if others >= MAX_OTHERS || others == 0 && outcomes.len() >= MAX_OUTCOMES {
+            return None;
         }
+        let shared = arena.0.alloc(Shared { result, spent, parts, read, other, others });
+        outcomes.insert(key, shared);
+        Some(shared)
     }
 }
 

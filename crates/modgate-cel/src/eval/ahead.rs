@@ -36,12 +36,23 @@ impl Variables {
         let memo = Memo::new();
         let evaluation = Evaluation::new(activation, self, &arena, budget, CostLimits::VALIDATIONS)
             .sharing(&memo, &keys);
-        let known = closed.iter().enumerate().map(|(at, closed)| {
-            if !closed || evaluation.variable(at).is_err_and(|error| !error.is_value()) {
-                return None;
-            }
-            Known::of(memo.get(key(at))?, digest)
-        });
-        known.collect()
+        let mut all: Vec<Option<Known>> = Vec::with_capacity(closed.len());
+        for (at, closed) in closed.iter().enumerate() {
+            let known = |at: usize| {
+                if evaluation.variable(at).is_err_and(|error| !error.is_value()) {
+                    return None;
+                }
+                let shared = memo.get(key(at))?;
+                let parts = shared.parts.iter().map(|part| part.place);
+                let mut behind = 1 << at;
+                for place in parts.chain(shared.read.iter().map(|read| read.place)) {
+                    behind |= all.get(place)?.as_ref()?.behind;
+                }
+                Known::of(shared, behind, digest)
+            };
+            let known = closed.then(|| known(at)).flatten();
+            all.push(known);
+        }
+        all.into_iter().collect()
     }
 }

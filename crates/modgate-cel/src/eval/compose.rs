@@ -1,20 +1,20 @@
 //! Named expressions that others read as `variables.NAME`, and evaluations that compute each of
 //! them at most once.
 
-use std::{
-    cell::{Cell, OnceCell, RefCell},
-    collections::BTreeMap,
-    sync::Arc,
-};
+use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
-use modgate_value::{Budget, MAX_DEPTH};
+use bumpalo::collections::Vec as BumpVec;
+use modgate_value::{Budget, Exhausted, MAX_DEPTH};
 
 use super::Machine;
 use crate::{
     check::Env,
     code::Hint,
     error::EvalError,
-    memo::{self, Kept, Key, Known, MAX_COMPARED, Memo, Shared, Spent, VariableKeys},
+    memo::{
+        Kept, Key, Known, MAX_COMPARED, Memo, Part, Read as Seen, Shared, Source, Spent,
+        VariableKeys,
+    },
     program::{Arena, CompileError, Program},
     reads::Read,
     types::{ObjectType, Type},
@@ -142,7 +142,10 @@ pub struct Evaluation<'a> {
     pub(crate) arena: &'a Arena,
     pub(crate) budget: &'a Budget<'a>,
     variables: &'a Variables,
-    values: Box<[OnceCell<Outcome<'a>>]>,
+    /// What variables came to, by their places.
+    values: &'a [Cell<Option<Slot<'a>>>],
+    /// The variables that were paid for, by their places; only while sharing. Not all have a value yet.
+    paid: Cell<u64>,
     limits: CostLimits,
     remaining: Cell<u64>,
     /// The cost of variables since the last expression was settled.
@@ -152,9 +155,70 @@ pub struct Evaluation<'a> {
     /// The variables that what is running has read, by their places; only while sharing.
     read: Cell<u64>,
     /// The same in their order, after those that what is around it has read.
-    order: RefCell<Vec<usize>>,
+    order: Order<'a>,
     /// The part of the budget that the variables it read took.
     elsewhere: Cell<Spent>,
+}
+
+/// What a variable came to.
+#[derive(Clone, Copy)]
+struct Slot<'a> {
+    value: Kept<'a>,
+    /// Where the memo has it.
+    shared: Option<&'a Shared<'a>>,
+}
+
+/// An outcome that was computed or known.
+struct Found<'a> {
+    value: Kept<'a>,
+    /// What it costs without the variables that it reads.
+    cost: u64,
+    /// Where the memo has it.
+    shared: Option<&'a Shared<'a>>,
+}
+
+/// What is to be paid for an outcome.
+#[derive(Default)]
+struct Bill {
+    /// The cost is that of variables alone.
+    spent: Spent,
+    /// These variables, by their places.
+    places: u64,
+}
+
+impl Bill {
+    fn add(&mut self, spent: Spent, place: u64) {
+        self.spent.cost = self.spent.cost.saturating_add(spent.cost);
+        self.spent.steps = self.spent.steps.saturating_add(spent.steps);
+        self.spent.bytes = self.spent.bytes.saturating_add(spent.bytes);
+        self.places |= place;
+    }
+}
+
+/// Variables in the order in which they were read, in the arena.
+#[derive(Default)]
+struct Order<'a> {
+    room: Cell<&'a [Cell<usize>]>,
+    length: Cell<usize>,
+}
+
+impl<'a> Order<'a> {
+    fn push(&self, index: usize, arena: &'a Arena) {
+        let (length, room) = (self.length.get(), self.room.get());
+        if length == room.len() {
+            let old = |at: usize| Cell::new(room.get(at).map_or(0, Cell::get));
+            self.room.set(arena.0.alloc_slice_fill_with((2 * length).max(ROOM), old));
+        }
+        if let Some(slot) = self.room.get().get(length) {
+            slot.set(index);
+            self.length.set(length + 1);
+        }
+    }
+
+    fn since(&self, start: usize) -> impl Iterator<Item = usize> {
+        let order = self.room.get().get(start..self.length.get()).unwrap_or_default();
+        order.iter().map(Cell::get)
+    }
 }
 
 /// Room for what the expressions of a usual policy read.
@@ -177,14 +241,15 @@ impl<'a> Evaluation<'a> {
             arena,
             budget,
             variables,
-            values: variables.all.iter().map(|_| OnceCell::new()).collect(),
+            values: arena.0.alloc_slice_fill_with(variables.all.len(), |_| Cell::new(None)),
+            paid: Cell::new(0),
             limits,
             remaining: Cell::new(limits.total),
             unsettled: Cell::new(0),
             depth: Cell::new(0),
             sharing: None,
             read: Cell::new(0),
-            order: RefCell::default(),
+            order: Order::default(),
             elsewhere: Cell::new(Spent::default()),
         }
     }
@@ -216,7 +281,14 @@ impl<'a> Evaluation<'a> {
     ///
     /// The same.
     pub fn evaluate_shared(&self, program: &'a Program, key: Key) -> Result<Val<'a>, EvalError> {
-        let (result, cost) = self.shared(key, None, || program.run(self, self.limits.expression));
+        let run = || program.run(self, self.limits.expression);
+        let (result, cost) = match self.sharing {
+            Some((memo, keys)) => {
+                let found = self.shared((memo, keys), key, run);
+                (found.value.result(), found.cost)
+            }
+            None => run(),
+        };
         let cost = cost.saturating_add(self.unsettled.take());
         let Some(left) = self.remaining.get().checked_sub(cost) else {
             self.remaining.set(0);
@@ -246,50 +318,85 @@ impl<'a> Evaluation<'a> {
     #[inline]
     pub(crate) fn variable(&self, index: usize) -> Outcome<'a> {
         match self.outcome(index)? {
-            Ok(value) => Ok(*value),
-            Err(error) => Err(error.clone()),
+            Kept::Value(value) => Ok(value),
+            failed => failed.result(),
         }
     }
 
-    /// What [`variable`](Self::variable) gives, where it is kept.
-    fn outcome(&self, index: usize) -> Result<&Outcome<'a>, EvalError> {
-        let Some(value) = self.values.get(index) else { return Err(no_such_variable(index)) };
+    /// As [`variable`](Self::variable), as it is kept.
+    #[inline]
+    fn outcome(&self, index: usize) -> Result<Kept<'a>, EvalError> {
+        let Some(slot) = self.values.get(index) else { return Err(no_such_variable(index)) };
         if self.sharing.is_some() {
             self.note(index);
         }
-        if let Some(known) = value.get() {
-            return Ok(known);
+        if let Some(known) = slot.get() {
+            return Ok(known.value);
         }
-        let outcome = self.first_outcome(index);
-        Ok(value.get_or_init(|| outcome))
+        let found = self.first_outcome(index);
+        slot.set(Some(found));
+        Ok(found.value)
     }
 
     #[inline(never)]
-    fn first_outcome(&self, index: usize) -> Outcome<'a> {
+    fn first_outcome(&self, index: usize) -> Slot<'a> {
         let Some(variable) = self.variables.all.get(index) else {
-            return Err(no_such_variable(index));
+            let error = no_such_variable(index);
+            return Slot { value: Kept::new(&Err(error), self.arena), shared: None };
         };
         let name = &variable.name;
-        match &variable.program {
+        let failed = |message: String| Kept::new(&Err(EvalError::Failed(message)), self.arena);
+        let program = match &variable.program {
             Err(error) => {
                 let message = format!("composited variable \"{name}\" fails to compile: {error}");
-                Err(EvalError::Failed(message))
+                return Slot { value: failed(message), shared: None };
             }
-            Ok(program) => {
-                let (key, ahead) = self.sharing.map_or((Key::NONE, None), |(_, keys)| {
-                    (keys.of_value(index), keys.ahead(index))
-                });
-                let (outcome, cost) = self.shared(key, ahead, || self.compute(program));
+            Ok(program) => program,
+        };
+        let slot = self.ready(index).unwrap_or_else(|| {
+            let Some((memo, keys)) = self.sharing else {
+                let (result, cost) = self.compute(program);
                 self.unsettled.set(self.unsettled.get().saturating_add(cost));
-                // The outcome may come from a variable of another name, or from a validation.
-                outcome.map_err(|error| match error {
-                    EvalError::Exhausted(_) => error,
-                    error => EvalError::Failed(format!(
-                        "composited variable \"{name}\" fails to evaluate: {error}"
-                    )),
-                })
-            }
+                return Slot { value: Kept::new(&result, self.arena), shared: None };
+            };
+            let key = keys.of_value(index);
+            let found = self.shared((memo, keys), key, || self.compute(program));
+            self.unsettled.set(self.unsettled.get().saturating_add(found.cost));
+            self.paid.set(self.paid.get() | place(index));
+            Slot { value: found.value, shared: found.shared }
+        });
+        // The outcome may come from a variable of another name, or from a validation.
+        if matches!(slot.value, Kept::Value(_) | Kept::Exhausted(_)) {
+            return slot;
         }
+        let error = slot.value.result().map_or_else(|error| error.to_string(), |_| String::new());
+        let message = format!("composited variable \"{name}\" fails to evaluate: {error}");
+        Slot { value: failed(message), ..slot }
+    }
+
+    /// The variable number `index`, if it is known ahead, or was paid for with something that reads it.
+    fn ready(&self, index: usize) -> Option<Slot<'a>> {
+        let (memo, keys) = self.sharing?;
+        let is_paid = self.paid.get() & place(index) != 0;
+        if let Some(known) = self.ahead(keys, index) {
+            if !is_paid {
+                let mut bill = Bill::default();
+                self.add_ahead(&mut bill, keys, known);
+                if let Err(exhausted) = self.settle(&bill)? {
+                    return Some(Slot { value: Kept::Exhausted(exhausted), shared: None });
+                }
+            }
+            let value = Kept::new(&known.outcome(self.arena), self.arena);
+            return Some(Slot { value, shared: None });
+        }
+        let shared = is_paid.then(|| memo.get(keys.of_value(index))).flatten()?;
+        Some(Slot { value: shared.result, shared: Some(shared) })
+    }
+
+    /// What a variable is known to come to. It was computed with the limits of validations.
+    fn ahead(&self, keys: &'a VariableKeys, index: usize) -> Option<&'a Known> {
+        let is_limited_alike = self.limits.expression == CostLimits::VALIDATIONS.expression;
+        keys.ahead(index).filter(|_| is_limited_alike)
     }
 
     /// Variables may not build deeper values than documents have, or one could deepen another's
@@ -320,50 +427,49 @@ impl<'a> Evaluation<'a> {
     /// Notes that what is running reads a variable.
     fn note(&self, index: usize) {
         let known = self.read.get();
-        let read = known | 1 << (index % 64);
+        let read = known | place(index);
         if read != known {
             self.read.set(read);
-            let mut order = self.order.borrow_mut();
-            if order.capacity() == 0 {
-                order.reserve(ROOM);
-            }
-            order.push(index);
+            self.order.push(index, self.arena);
         }
     }
 
-    /// The outcome that is known `ahead`, the one that the memo has under this key, or that of `compute`, and
-    /// what it costs without the variables that it read.
+    /// The outcome that the memo has under this key, or that of `compute`.
     fn shared(
         &self,
+        (memo, keys): (&'a Memo<'a>, &'a VariableKeys),
         key: Key,
-        ahead: Option<&'a Known>,
         compute: impl FnOnce() -> (Outcome<'a>, u64),
-    ) -> (Outcome<'a>, u64) {
-        let Some((memo, keys)) = self.sharing else { return compute() };
+    ) -> Found<'a> {
+        let first = if key.is_none() { None } else { memo.get(key) };
+        // Most read nothing that has to be compared.
+        if let Some(first) = first
+            && first.read.is_empty()
+            && self.agrees(first, keys)
+            && let Some(found) = self.paid(first, keys)
+        {
+            return found;
+        }
         let outside = (self.read.replace(0), self.elsewhere.replace(Spent::default()));
-        let start = self.order.borrow().len();
+        let start = self.order.length.get();
         let before = Spent::so_far(self.budget);
-        let limits = CostLimits::VALIDATIONS;
-        let known = match ahead.filter(|_| self.limits.expression == limits.expression) {
-            Some(ahead) => self.read_ahead(ahead),
-            None if key.is_none() => None,
-            None => self.known(memo, keys, key),
-        };
-        let (result, cost) = known.unwrap_or_else(|| {
+        let found = self.known(first, keys).unwrap_or_else(|| {
             let (result, cost) = compute();
-            if let Some(kept) = Kept::new(&result, self.arena).filter(|_| !key.is_none()) {
-                let elsewhere = self.elsewhere.get();
-                let now = Spent::so_far(self.budget);
-                let spent = Spent {
-                    cost,
-                    steps: now.steps.saturating_sub(before.steps + elsewhere.steps),
-                    bytes: now.bytes.saturating_sub(before.bytes + elsewhere.bytes),
-                };
-                memo.put(key, kept, spent, self.read_since(start, keys), self.arena);
+            let value = Kept::new(&result, self.arena);
+            if key.is_none() || matches!(value, Kept::Exhausted(_)) {
+                return Found { value, cost, shared: None };
             }
-            (result, cost)
+            let elsewhere = self.elsewhere.get();
+            let now = Spent::so_far(self.budget);
+            let spent = Spent {
+                cost,
+                steps: now.steps.saturating_sub(before.steps + elsewhere.steps),
+                bytes: now.bytes.saturating_sub(before.bytes + elsewhere.bytes),
+            };
+            let shared = memo.put(key, (value, spent), self.read_since(start, keys), self.arena);
+            Found { value, cost, shared }
         });
-        self.order.borrow_mut().truncate(start);
+        self.order.length.set(start);
         let now = Spent::so_far(self.budget);
         let (read, elsewhere) = outside;
         self.read.set(read);
@@ -372,83 +478,158 @@ impl<'a> Evaluation<'a> {
             steps: elsewhere.steps + now.steps.saturating_sub(before.steps),
             bytes: elsewhere.bytes + now.bytes.saturating_sub(before.bytes),
         });
-        (result, cost)
+        found
     }
 
-    /// The variables that were read since then, and what they came to.
-    fn read_since(&self, start: usize, keys: &VariableKeys) -> &'a [memo::Read<'a>] {
-        let order = self.order.borrow();
-        let order = order.get(start..).unwrap_or_default();
-        let read = |at: usize| {
-            let place = order.get(at).copied().unwrap_or(usize::MAX);
-            let value = self.values.get(place).and_then(OnceCell::get);
-            let value = value.filter(|_| !keys.is_told(place));
-            let value = value.and_then(|value| Kept::new(value, self.arena));
-            memo::Read { name: keys.name(place), place, value, same: keys.digest_of(place) }
-        };
-        self.arena.0.alloc_slice_fill_with(order.len(), read)
+    /// The variables that were read since then: those that need no comparison, and the others, with what they
+    /// came to.
+    fn read_since(&self, start: usize, keys: &'a VariableKeys) -> (&'a [Part<'a>], &'a [Seen<'a>]) {
+        let count = self.order.length.get() - start;
+        let arena = &self.arena.0;
+        let mut parts = BumpVec::with_capacity_in(count, arena);
+        let mut left = 0;
+        for index in self.order.since(start) {
+            match self.source(index, keys) {
+                Some(source) => parts.push(Part { name: keys.name(index), place: index, source }),
+                None => left |= place(index),
+            }
+        }
+        if left == 0 {
+            return (parts.into_bump_slice(), &[]);
+        }
+        let mut read = BumpVec::with_capacity_in(count - parts.len(), arena);
+        for index in self.order.since(start).filter(|index| left & place(*index) != 0) {
+            let slot = self.values.get(index).and_then(Cell::get);
+            let value = slot.filter(|_| !keys.is_told(index)).map(|slot| slot.value);
+            read.push(Seen { name: keys.name(index), place: index, value });
+        }
+        (parts.into_bump_slice(), read.into_bump_slice())
+    }
+
+    /// Where a variable's value comes from, if that need not be compared.
+    fn source(&self, index: usize, keys: &'a VariableKeys) -> Option<Source<'a>> {
+        let is_told = keys.is_told(index);
+        if let Some(known) = self.ahead(keys, index) {
+            return Some(Source::Ahead(if is_told { Key::NONE } else { known.same }));
+        }
+        let slot = self.values.get(index).and_then(Cell::get)?;
+        let shared = slot.shared.filter(|shared| is_told && shared.read.is_empty())?;
+        matches!(slot.value, Kept::Value(_)).then_some(Source::Inputs(shared))
     }
 
     /// An outcome of the memo, paid for as if it had been computed here; `None` where there is none
     /// or too little is left to pay for it.
-    fn known(&self, memo: &Memo<'a>, keys: &VariableKeys, key: Key) -> Option<(Outcome<'a>, u64)> {
-        let mut next = memo.get(key);
+    fn known(&self, first: Option<&'a Shared<'a>>, keys: &'a VariableKeys) -> Option<Found<'a>> {
+        let mut next = first;
         while let Some(shared) = next {
+            next = shared.other;
+            // Variables are read last, because others might not be read.
+            if !self.agrees(shared, keys) {
+                continue;
+            }
             match self.reads_same(shared, keys) {
-                Ok(false) => next = shared.other,
-                Ok(true) => return self.paid(shared.spent, || shared.result.result()),
-                Err(error) => return Some((Err(error), shared.spent.cost)),
+                Ok(false) => {}
+                Ok(true) => return self.paid(shared, keys),
+                Err(exhausted) => {
+                    let value = Kept::Exhausted(exhausted);
+                    return Some(Found { value, cost: shared.spent.cost, shared: None });
+                }
             }
         }
         None
     }
 
+    /// Whether what an outcome depends on comes to the same here, as far as that is known ahead.
+    fn agrees(&self, shared: &Shared<'a>, keys: &'a VariableKeys) -> bool {
+        shared.parts.iter().all(|part| {
+            let index = keys.named(part.name, part.place);
+            match part.source {
+                Source::Inputs(_) => index.is_some(),
+                Source::Ahead(same) => {
+                    let known = index.and_then(|index| self.ahead(keys, index));
+                    known.is_some_and(|known| same.is_none() || known.same == same)
+                }
+            }
+        })
+    }
+
     /// Whether the variables that an outcome depends on come to the same here.
-    fn reads_same(&self, shared: &Shared<'a>, keys: &VariableKeys) -> Result<bool, EvalError> {
+    fn reads_same(&self, shared: &Shared<'a>, keys: &VariableKeys) -> Result<bool, Exhausted> {
         let mut left = MAX_COMPARED;
         for read in shared.read {
             let Some(index) = keys.named(read.name, read.place) else { return Ok(false) };
-            let here = self.outcome(index)?;
-            if let Err(error @ EvalError::Exhausted(_)) = here {
-                return Err(error.clone());
+            let Ok(here) = self.outcome(index) else { return Ok(false) };
+            if let Kept::Exhausted(exhausted) = here {
+                return Err(exhausted);
             }
-            let Some(there) = read.value else { continue };
-            let same = read.is_same(keys.digest_of(index));
-            if !same.unwrap_or_else(|| there.is(here, &mut left)) {
+            if read.value.is_some_and(|there| !there.is(here, &mut left)) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// An outcome that is known, paid for as if it had been computed here; `None` where too little is left.
-    fn read_ahead(&self, known: &'a Known) -> Option<(Outcome<'a>, u64)> {
-        for index in &known.read {
-            let error = match self.outcome(*index) {
-                Err(error) => error,
-                Ok(Err(error @ EvalError::Exhausted(_))) => error.clone(),
-                Ok(_) => continue,
-            };
-            return Some((Err(error), known.spent.cost));
-        }
-        self.paid(known.spent, || known.outcome(self.arena))
+    /// An outcome whose dependencies are the same here, when it is paid for; `None` where too little is left.
+    fn paid(&self, shared: &'a Shared<'a>, keys: &'a VariableKeys) -> Option<Found<'a>> {
+        let mut bill = Bill::default();
+        let Spent { cost, steps, bytes } = shared.spent;
+        bill.add(Spent { cost: 0, steps, bytes }, 0);
+        self.add_parts(&mut bill, shared, keys);
+        let value = match self.settle(&bill)? {
+            Ok(()) => shared.result,
+            Err(exhausted) => Kept::Exhausted(exhausted),
+        };
+        Some(Found { value, cost, shared: Some(shared) })
     }
 
-    /// An outcome, paid for without the variables that it reads; `None` where too little is left.
-    fn paid(
-        &self,
-        spent: Spent,
-        outcome: impl FnOnce() -> Outcome<'a>,
-    ) -> Option<(Outcome<'a>, u64)> {
-        let Spent { cost, steps, bytes } = spent;
+    /// Adds the parts of an outcome that were not paid for yet: what has been paid for has been with all that it
+    /// reads.
+    fn add_parts(&self, bill: &mut Bill, shared: &Shared<'a>, keys: &'a VariableKeys) {
+        for part in shared.parts {
+            let Some(index) = keys.named(part.name, part.place) else { continue };
+            if (self.paid.get() | bill.places) & place(index) != 0 {
+                continue;
+            }
+            match part.source {
+                Source::Inputs(of) => {
+                    bill.add(of.spent, place(index));
+                    self.add_parts(bill, of, keys);
+                }
+                Source::Ahead(_) => {
+                    let known = self.ahead(keys, index);
+                    known.into_iter().for_each(|known| self.add_ahead(bill, keys, known));
+                }
+            }
+        }
+    }
+
+    /// Adds a variable that is known ahead, and what it reads.
+    fn add_ahead(&self, bill: &mut Bill, keys: &'a VariableKeys, known: &Known) {
+        let mut left = known.behind & !self.paid.get() & !bill.places;
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            let spent = self.ahead(keys, index).map_or(Spent::default(), |known| known.spent);
+            bill.add(spent, place(index));
+            left &= left - 1;
+        }
+    }
+
+    /// Pays; `None` where too little is left.
+    fn settle(&self, bill: &Bill) -> Option<Result<(), Exhausted>> {
+        let Spent { cost, steps, bytes } = bill.spent;
         if steps > self.budget.steps_left() || bytes > self.budget.bytes_left() {
             return None;
         }
+        self.paid.set(self.paid.get() | bill.places);
+        self.unsettled.set(self.unsettled.get().saturating_add(cost));
+        let elsewhere = self.elsewhere.get();
+        self.elsewhere.set(Spent {
+            cost: 0,
+            steps: elsewhere.steps + steps,
+            bytes: elsewhere.bytes + bytes,
+        });
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        match self.budget.spend(steps).and_then(|()| self.budget.allocate(bytes)) {
-            Ok(()) => Some((outcome(), cost)),
-            Err(exhausted) => Some((Err(exhausted.into()), cost)),
-        }
+        Some(self.budget.spend(steps).and_then(|()| self.budget.allocate(bytes)))
     }
 
     fn compute(&self, program: &'a Program) -> (Outcome<'a>, u64) {
@@ -465,6 +646,12 @@ impl<'a> Evaluation<'a> {
         self.depth.set(before);
         (result.and_then(|value| self.nests(value, MAX_DEPTH).map(|()| value)), cost)
     }
+}
+
+/// A variable as a bit. There are no more than 64 while outcomes are shared.
+#[inline]
+fn place(index: usize) -> u64 {
+    1 << (index % 64)
 }
 
 fn no_such_variable(index: usize) -> EvalError {

@@ -4,7 +4,7 @@
 //! compare with. What such variables come to is known as soon as the constraint is, with its cost.
 //! Evaluations pay for it when they first read it, as if they had computed it, and go on with the value.
 
-use modgate_value::{Object, Value as Json};
+use modgate_value::Value as Json;
 
 use super::{Kept, Key, Shared, Spent};
 use crate::{
@@ -29,8 +29,8 @@ pub(crate) struct Known {
     result: Result<Fixed, EvalError>,
     /// Without the variables that it reads.
     pub(crate) spent: Spent,
-    /// The places of these, in the order in which they are read.
-    pub(crate) read: Box<[usize]>,
+    /// The variable and all that it reads, by their places.
+    pub(crate) behind: u64,
     /// A digest of the result: equal for the same parts, put together in the same way.
     pub(crate) same: Key,
 }
@@ -49,14 +49,17 @@ impl Ahead {
 
 impl Known {
     /// What an evaluation found; `None` where that is too large, or has no owned form. `digest` gives texts their keys.
-    pub(crate) fn of(shared: &Shared<'_>, digest: &dyn Fn(&str) -> Key) -> Option<Self> {
+    pub(crate) fn of(
+        shared: &Shared<'_>,
+        behind: u64,
+        digest: &dyn Fn(&str) -> Key,
+    ) -> Option<Self> {
         let result = match shared.result {
             Kept::Value(value) => Ok(Fixed::of(value, &mut Room::default())?),
             other => Err(other.result().err()?),
         };
-        let read = shared.read.iter().map(|read| read.place).collect();
         let same = digest(&told(&result));
-        Some(Self { result, spent: shared.spent, read, same })
+        Some(Self { result, spent: shared.spent, behind, same })
     }
 
     pub(crate) fn outcome<'a>(&'a self, arena: &'a Arena) -> Result<Val<'a>, EvalError> {
@@ -114,17 +117,15 @@ impl Room {
                 self.take("")?;
                 items.iter().try_for_each(|item| self.take_json(item))
             }
-            Json::Object(members) => self.take_object(members),
+            Json::Object(members) => {
+                self.take("")?;
+                members.iter().try_for_each(|(name, value)| {
+                    self.take(name)?;
+                    self.take_json(value)
+                })
+            }
             Json::Null | Json::Bool(_) | Json::Number(_) => self.take(""),
         }
-    }
-
-    fn take_object(&mut self, members: &Object) -> Option<()> {
-        self.take("")?;
-        members.iter().try_for_each(|(name, value)| {
-            self.take(name)?;
-            self.take_json(value)
-        })
     }
 }
 
@@ -137,10 +138,8 @@ impl Fixed {
                 items.iter().try_for_each(|item| room.take_json(item))?;
                 Self::Json(items.iter().cloned().collect())
             }
-            Val::JsonMap(members) => {
-                room.take_object(members)?;
-                Self::Json(members.clone().into())
-            }
+            // Not copied, but shared with the document.
+            Val::JsonMap(members) => Self::Json(members.clone().into()),
             Val::List(items) => {
                 Self::List(items.iter().map(|item| Self::of(*item, room)).collect::<Option<_>>()?)
             }

@@ -47,6 +47,8 @@ pub struct CompiledConstraint {
     parameters: Value,
     /// As it was given.
     resource: Value,
+    /// Its annotations, an object; null where it has none.
+    annotations: Value,
     /// With defaults.
     effective: Value,
     warnings: Vec<String>,
@@ -175,6 +177,7 @@ impl CompiledConstraint {
         Ok(Self {
             parameters: parameters(&effective),
             effective,
+            annotations: resource.path(&["metadata", "annotations"]).cloned().unwrap_or_default(),
             resource: resource.clone(),
             name: constraint.metadata.name,
             generation: constraint.metadata.generation,
@@ -251,8 +254,8 @@ impl CompiledConstraint {
     }
 
     /// Its annotations, an object; null where it has none.
-    pub(super) fn annotations(&self) -> Value {
-        self.resource.path(&["metadata", "annotations"]).cloned().unwrap_or_default()
+    pub(super) fn annotations(&self) -> &Value {
+        &self.annotations
     }
 
     /// Which policy it is.

@@ -123,7 +123,7 @@ pub fn review<'c>(
                 cause: violation.cause,
                 resultant: None,
                 details: violation.details,
-                annotations: constraint.annotations(),
+                annotations: constraint.annotations().clone(),
             }));
         }
     }
