@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-/// The static binary's: musl's own has one lock for all threads, and costs a third more time
+/// The static binary's: musl's own has one lock for all threads, and costs a third more time. Without huge pages
+/// (the crate's feature `no_thp`): each of them is in memory as a whole once one byte of it is used
 /// (`docs/performance.md`).
 #[cfg(target_env = "musl")]
 #[global_allocator]
