@@ -56,7 +56,7 @@ pub use ir::{GroupId, Program, Query, SourceText};
 pub use parser::{MAX_NESTING, MAX_TEXT, parse_module, parse_query};
 pub use policy::Policy;
 pub use reads::Reads;
-pub use specialize::specialize;
+pub use specialize::{specialize, specialize_for};
 
 /// About where the native stack is now; how far apart two such positions are bounds recursion.
 #[inline(always)]

@@ -25,6 +25,7 @@ mod inline;
 mod known;
 mod merge;
 mod once;
+mod only;
 mod paths;
 mod slots;
 mod split;
@@ -108,6 +109,18 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
     };
     let shared = share::keys(&special, key, value).into();
     paths::numbered(Program { shared, ..special }, key)
+}
+
+/// As [`specialize`], for evaluations of one document alone: without what it does not need, which is most of a program.
+/// The program has no types for queries and no names for traces.
+#[must_use]
+pub fn specialize_for(
+    document: GroupId,
+    program: &Program,
+    (key, value): (&str, &Json),
+    budget: &Budget<'_>,
+) -> Program {
+    only::only(specialize(program, key, value, budget), document)
 }
 
 /// Facts about a group of rules.

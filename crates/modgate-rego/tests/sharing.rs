@@ -12,7 +12,7 @@ use modgate_rego::{
     Capabilities, GroupId, Program, RegoVersion,
     builtins::Isolated,
     eval::{self, Memo},
-    parse_module, specialize,
+    parse_module, specialize_for,
     value::{Arena, Heap, Value},
 };
 use modgate_value::{Budget, Limits, Value as Json, budget::Frozen};
@@ -147,7 +147,8 @@ fn cases() -> Vec<Case> {
         for parameters in PARAMETERS {
             let parameters = json(parameters);
             let budget = Budget::unlimited();
-            let program = specialize(&program, "parameters", &parameters, &budget);
+            let known = ("parameters", &parameters);
+            let program = specialize_for(violation, &program, known, &budget);
             cases.push(Case { program, violation, parameters });
         }
     }

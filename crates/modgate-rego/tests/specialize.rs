@@ -10,7 +10,7 @@
 use modgate_rego::{
     Capabilities, Error, GroupId, Program, RegoVersion,
     builtins::Isolated,
-    eval, parse_module, specialize,
+    eval, parse_module, specialize, specialize_for,
     value::{Arena, Heap, Value},
 };
 use modgate_value::{Budget, Value as Json};
@@ -52,8 +52,13 @@ fn both(policy: &str) -> [(String, u64); 2] {
     let program = program.unwrap_or_else(|errors| panic!("{policy}: {}", errors[0]));
     let violation = program.group(&["t", "violation"]).expect("a rule");
     let parameters = input.get("parameters").expect("parameters");
-    let special = specialize(&program, "parameters", parameters, &Budget::unlimited());
-    [&program, &special].map(|program| evaluate(program, violation, &input))
+    let budget = Budget::unlimited();
+    let special = specialize(&program, "parameters", parameters, &budget);
+    let alone = specialize_for(violation, &program, ("parameters", parameters), &budget);
+    let [program, special, alone] =
+        [&program, &special, &alone].map(|program| evaluate(program, violation, &input));
+    assert_eq!(alone, special, "without what {policy} does not need");
+    [program, special]
 }
 
 const GENERAL: &str = r#"

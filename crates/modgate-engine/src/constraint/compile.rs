@@ -7,6 +7,7 @@ use modgate_api::{
     matching::Match,
     templates::CEL_ENGINE,
 };
+use modgate_rego::Program;
 use modgate_value::{Budget, DecodeError, Exhausted, Limits, Object, Str, Value, gofmt};
 use sha2::{Digest as _, Sha256};
 
@@ -14,7 +15,7 @@ use super::{
     action::Enforcement,
     admission::{Admission, Mismatch},
     cel::Keys,
-    driver::{Driver, RegoDriver},
+    driver::Driver,
     evaluate::Evaluation,
     inventory::Inventory,
     template::CompiledTemplate,
@@ -54,7 +55,7 @@ pub struct CompiledConstraint {
     warnings: Vec<String>,
     /// The template's Rego as these parameters leave it, made when the constraint comes into force
     /// and never by a review: its cost is that of the policy's author, not of a request.
-    specialized: Option<Arc<RegoDriver>>,
+    specialized: Option<Arc<Program>>,
     /// The keys of the template's CEL that it shares with other constraints compiled at the same time.
     shared: Option<Arc<Keys>>,
     /// Its cost, with every version of the template.
@@ -308,7 +309,7 @@ impl CompiledConstraint {
     pub(super) fn in_force(mut self) -> Arc<Self> {
         match self.template.driver() {
             Driver::Rego(driver) => {
-                self.specialized = Some(driver.specialized(&self.parameters));
+                self.specialized = driver.specialized(&self.parameters);
             }
             Driver::Cel(driver) => self.shared = driver.keys(&self.effective).map(Arc::new),
         }
@@ -321,8 +322,8 @@ impl CompiledConstraint {
     }
 
     /// Its template's Rego, specialised for its parameters once the constraint is in force.
-    pub(super) fn specialized<'c>(&'c self, driver: &'c RegoDriver) -> &'c RegoDriver {
-        self.specialized.as_deref().unwrap_or(driver)
+    pub(super) fn specialized(&self) -> Option<&Program> {
+        self.specialized.as_deref()
     }
 
     /// Warnings for its author; it is valid.

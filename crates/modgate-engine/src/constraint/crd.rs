@@ -1,6 +1,9 @@
 //! The CRD of a template's constraints, and what it makes of them (spec 1.4, 1.5, 5.3 and 6.6).
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+    time::Duration,
+};
 
 use modgate_api::{
     constraints as wire,
@@ -39,10 +42,32 @@ static BASE: LazyLock<(Value, Schema)> = LazyLock::new(|| {
 pub struct ConstraintSchema {
     kind: Str,
     short_names: Vec<Str>,
+    /// The template's labels.
     labels: Object,
     /// The template's own schema, after RM-2.
-    parameters: Option<Value>,
-    schema: Schema,
+    declared: Option<Value>,
+    kept: Kept,
+}
+
+/// The schema of whole constraints while constraints are compiled ([`ConstraintSchema::rest`]). It takes many times as
+/// much memory as what it is made of.
+#[derive(Debug, Default)]
+struct Kept(Mutex<Option<Arc<Schema>>>);
+
+impl Kept {
+    fn get_or_make(&self, make: impl FnOnce() -> Option<Schema>) -> Option<Arc<Schema>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none() {
+            *kept = make().map(Arc::new);
+        }
+        kept.clone()
+    }
+}
+
+impl Clone for Kept {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.get_or_make(|| None)))
+    }
 }
 
 /// Why no CRD can be made of a template (TC-1, check 6).
@@ -110,32 +135,43 @@ impl ConstraintSchema {
         let is_legacy = template.is_legacy();
         let crd = template.spec.crd.spec;
         let declared = crd.validation.and_then(|validation| validation.schema);
-        let parameters = match declared.filter(|schema| !schema.is_null()) {
+        let declared = match declared.filter(|schema| !schema.is_null()) {
             Some(schema) if is_legacy => Some(schema::preserve_unknown_fields(&schema)?),
             // An absent schema accepts everything (RM-2).
             None if is_legacy => Some(schema::preserve_unknown_fields(&Object::default().into())?),
             declared => declared,
         };
-        let base = &BASE.1;
-        let schema = match &parameters {
-            None => base.clone(),
-            Some(schema) => {
-                let schema = Schema::from_value(schema, PARAMETERS)?;
-                base.with_property(&["spec", "parameters"], schema)
-            }
-        };
+        let whole = whole(declared.as_ref())?;
         let labels = resource.path(&["metadata", "labels"]).and_then(Value::as_object);
-        let mut labels = labels.cloned().unwrap_or_default();
-        labels.insert(LABEL, "yes".into());
         let schema = Self {
             kind: crd.names.kind,
             short_names: crd.names.short_names.unwrap_or_default(),
-            labels,
-            parameters: parameters.as_ref().map(schema::clean),
-            schema,
+            labels: labels.cloned().unwrap_or_default(),
+            declared,
+            kept: Kept::default(),
         };
-        let problems = schema.problems()?;
-        if problems.is_empty() { Ok(schema) } else { Err(SchemaError::Invalid(problems)) }
+        let problems = schema.problems(&whole)?;
+        if !problems.is_empty() {
+            return Err(SchemaError::Invalid(problems));
+        }
+        schema.kept.get_or_make(|| Some(whole));
+        Ok(schema)
+    }
+
+    /// Forgets what only compiling constraints needs, until the next one comes.
+    pub(super) fn rest(&self) {
+        *self.kept.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The schema of whole constraints. There always is one: it has been made before.
+    fn whole(&self) -> Option<Arc<Schema>> {
+        self.kept.get_or_make(|| whole(self.declared.as_ref()).ok())
+    }
+
+    fn all_labels(&self) -> Object {
+        let mut labels = self.labels.clone();
+        labels.insert(LABEL, "yes".into());
+        labels
     }
 
     /// The kind of the constraints.
@@ -144,8 +180,8 @@ impl ConstraintSchema {
     }
 
     /// The schema of `spec.parameters`, as the CRD has it.
-    pub fn parameters(&self) -> Option<&Value> {
-        self.parameters.as_ref()
+    pub fn parameters(&self) -> Option<Value> {
+        self.declared.as_ref().map(schema::clean)
     }
 
     fn plural(&self) -> String {
@@ -158,13 +194,13 @@ impl ConstraintSchema {
 
     /// Kubernetes' own validation of the CRD (`ValidateCustomResourceDefinition`), of what can
     /// differ between templates.
-    fn problems(&self) -> Result<Vec<FieldError>, Exhausted> {
+    fn problems(&self, whole: &Schema) -> Result<Vec<FieldError>, Exhausted> {
         let (name, plural) = (self.crd_name(), self.plural());
         let mut errors = Vec::new();
         for problem in names::subdomain(&name) {
             name_problems(&mut errors, "metadata.name", &name, "", &[problem]);
         }
-        errors.extend(names::labels(&self.labels, "metadata.labels"));
+        errors.extend(names::labels(&self.all_labels(), "metadata.labels"));
         let mut label = |path: &str, name: &str| {
             name_problems(&mut errors, path, name, "", &names::label_1035(name));
         };
@@ -183,7 +219,7 @@ impl ConstraintSchema {
             name_problems(&mut errors, &path, name, "", &names::label_1035(name));
         }
         let budget = Budget::new(CHECK, &Frozen);
-        errors.extend(self.schema.problems("spec.validation.openAPIV3Schema", &budget)?);
+        errors.extend(whole.problems("spec.validation.openAPIV3Schema", &budget)?);
         Ok(errors)
     }
 
@@ -233,7 +269,7 @@ impl ConstraintSchema {
             ("kind", "CustomResourceDefinition".into()),
             (
                 "metadata",
-                object([("name", self.crd_name().into()), ("labels", self.labels.clone().into())]),
+                object([("name", self.crd_name().into()), ("labels", self.all_labels().into())]),
             ),
             (
                 "spec",
@@ -256,13 +292,13 @@ impl ConstraintSchema {
     /// The schema of the whole constraint.
     fn openapi(&self) -> Value {
         let mut base = BASE.0.clone();
-        let Some(parameters) = &self.parameters else { return base };
+        let Some(parameters) = self.parameters() else { return base };
         if let Value::Object(root) = &mut base
             && let Some(Value::Object(properties)) = root.get_mut("properties")
             && let Some(Value::Object(spec)) = properties.get_mut("spec")
             && let Some(Value::Object(properties)) = spec.get_mut("properties")
         {
-            properties.insert("parameters", parameters.clone());
+            properties.insert("parameters", parameters);
         }
         base
     }
@@ -314,7 +350,10 @@ impl ConstraintSchema {
             ));
         }
         let budget = Budget::new(CHECK, &Frozen);
-        let errors = self.schema.validate(constraint, "[]", &budget)?;
+        let Some(schema) = self.whole() else {
+            return invalid("the schema of its template cannot be read again".to_owned());
+        };
+        let errors = schema.validate(constraint, "[]", &budget)?;
         if let Some(first) = errors.first() {
             // The root is `[]`.
             let field = first.path.trim_start_matches("[]").trim_start_matches('.');
@@ -322,7 +361,7 @@ impl ConstraintSchema {
             let message = schema::aggregate(&errors);
             return Err(ConstraintError::Schema { field: field.to_owned(), message });
         }
-        let unknown = self.schema.unknown_fields(constraint, &budget)?;
+        let unknown = schema.unknown_fields(constraint, &budget)?;
         if let Some(first) = unknown.first() {
             let message = format!("unknown fields: [{}]", unknown.join(" "));
             return Err(ConstraintError::at(first, message));
@@ -336,8 +375,19 @@ impl ConstraintSchema {
     ///
     /// When the defaults would make it too large.
     pub fn fill_defaults(&self, constraint: &Value) -> Result<Value, Exhausted> {
-        self.schema.fill_defaults(constraint, &Budget::new(CHECK, &Frozen))
+        let Some(schema) = self.whole() else { return Ok(constraint.clone()) };
+        let filled = schema.fill_defaults(constraint, &Budget::new(CHECK, &Frozen))?;
+        // Most are as they were, and take no memory of their own then.
+        Ok(if filled == *constraint { constraint.clone() } else { filled })
     }
+}
+
+/// The schema of constraints whose template declares this one for parameters.
+fn whole(parameters: Option<&Value>) -> Result<Schema, DecodeError> {
+    let base = &BASE.1;
+    let Some(parameters) = parameters else { return Ok(base.clone()) };
+    let schema = Schema::from_value(parameters, PARAMETERS)?;
+    Ok(base.with_property(&["spec", "parameters"], schema))
 }
 
 /// Reports what is wrong with a name, as one error.

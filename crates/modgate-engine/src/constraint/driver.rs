@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fmt,
-    sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicBool},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -12,7 +12,7 @@ use modgate_rego::{
     Code, Error, GroupId, Program, Reads,
     builtins::Host,
     eval::{self, Tracer},
-    specialize,
+    specialize_for,
     value::{self, Heap, Limit, Tree, Value as Rego},
 };
 use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, diag::Span, gofmt};
@@ -23,6 +23,7 @@ use super::{
     compile::{CompiledConstraint, ConstraintMatchError},
     evaluate::Cause,
     inventory::{Inventory, InventoryPart, Watched},
+    source::Sources,
     trace::OWN_MODULES,
 };
 use crate::coverage::{Coverage, Hits, PlaceKind};
@@ -78,7 +79,7 @@ impl Driver {
                         driver.observed(review, parameters, session, budget, coverage)
                     }
                     None => driver.specialized_violations(
-                        constraint.specialized(driver),
+                        constraint.specialized(),
                         (review, parameters),
                         session,
                         budget,
@@ -138,14 +139,22 @@ impl<'a> Session<'a> {
 pub(super) const SPECIALIZING: Limits =
     Limits { steps: 1_000_000, bytes: 16 << 20, time: Duration::MAX };
 
-/// The compiled Rego of one template.
+/// The violation of a policy that was compiled once and cannot be compiled again, which no policy does.
+const GONE: &str = "the policy cannot be compiled again";
+
+/// The Rego of one template.
 pub struct RegoDriver {
-    program: Program,
+    sources: Sources,
+    /// The policy as it was written, where an evaluation needed it. Most never do: reviews evaluate the
+    /// compiled forms of constraints.
+    written: OnceLock<Option<Arc<Program>>>,
+    /// The same while constraints come into force ([`RegoDriver::rest`]).
+    fresh: Mutex<Option<Arc<Program>>>,
     violation: GroupId,
-    reads: Vec<InventoryPart>,
-    fields: Arc<Reads>,
+    reads: Box<[InventoryPart]>,
+    fields: Reads,
     /// The compiled forms of constraints in force, by their parameters: equal ones share one.
-    specialized: Mutex<BTreeMap<Value, Weak<RegoDriver>>>,
+    specialized: Mutex<BTreeMap<Value, Weak<Program>>>,
     /// What evaluations reach, if it is observed.
     coverage: Option<eval::Coverage>,
 }
@@ -227,22 +236,55 @@ impl RawViolation {
 }
 
 impl RegoDriver {
-    pub(super) fn new(program: Program, violation: GroupId, reads: Vec<InventoryPart>) -> Self {
-        let fields = Arc::new(program.reads("inventory"));
-        let (specialized, coverage) = (Mutex::default(), None);
-        Self { program, violation, reads, fields, specialized, coverage }
+    /// Of the program that `sources` compile to.
+    pub(super) fn new(
+        sources: Sources,
+        program: Program,
+        violation: GroupId,
+        reads: Vec<InventoryPart>,
+    ) -> Self {
+        Self {
+            sources,
+            written: OnceLock::new(),
+            violation,
+            reads: reads.into(),
+            fields: program.reads("inventory"),
+            fresh: Mutex::new(Some(Arc::new(program))),
+            specialized: Mutex::default(),
+            coverage: None,
+        }
     }
 
     /// The same policy, which counts what evaluations reach.
     pub(super) fn counting(mut self) -> Self {
-        self.coverage = Some(eval::Coverage::new(&self.program));
+        self.coverage = self.written().map(eval::Coverage::new);
         self
+    }
+
+    /// Forgets the policy as it was written, until a constraint or an evaluation needs it: all of the policies of an
+    /// installation take more memory than everything else about them.
+    pub(super) fn rest(&self) {
+        *self.fresh.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The policy as it was written. There always is one: it has been compiled before.
+    pub(super) fn written(&self) -> Option<&Program> {
+        self.written.get_or_init(|| self.compiled()).as_deref()
+    }
+
+    fn compiled(&self) -> Option<Arc<Program>> {
+        let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        if fresh.is_none() {
+            *fresh = self.sources.compile_again().map(Arc::new);
+        }
+        fresh.clone()
     }
 
     /// Adds the places of the code; `field` has the field of a module by the module's name.
     pub(super) fn places(&self, field: &dyn Fn(&str) -> String, coverage: &mut Coverage) {
+        let Some(program) = self.written() else { return };
         for place in self.coverage.iter().flat_map(eval::Coverage::places) {
-            let Some(module) = self.program.module(place.span.module) else { continue };
+            let Some(module) = program.module(place.span.module) else { continue };
             if module.name.starts_with(OWN_MODULES) {
                 continue;
             }
@@ -261,47 +303,47 @@ impl RegoDriver {
         }
     }
 
-    /// The same policy for a constraint with these parameters: what depends on nothing else is
+    /// The policy for a constraint with these parameters: what depends on nothing else is
     /// computed here, once. Traces need the policy as it was written.
-    pub(super) fn specialized(&self, parameters: &Value) -> Arc<Self> {
+    ///
+    /// `None` if it cannot be made.
+    pub(super) fn specialized(&self, parameters: &Value) -> Option<Arc<Program>> {
         let mut known = self.specialized.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(parameters).and_then(Weak::upgrade) {
-            return known;
+            return Some(known);
         }
-        let new = Arc::new(self.specialize(parameters));
+        let written = self.compiled()?;
+        let budget = Budget::new(SPECIALIZING, &Frozen);
+        let known_part = ("parameters", parameters);
+        let new = Arc::new(specialize_for(self.violation, &written, known_part, &budget));
         if known.len().is_power_of_two() {
-            known.retain(|_, driver| driver.strong_count() > 0);
+            known.retain(|_, program| program.strong_count() > 0);
         }
         known.insert(parameters.clone(), Arc::downgrade(&new));
-        new
-    }
-
-    fn specialize(&self, parameters: &Value) -> Self {
-        let budget = Budget::new(SPECIALIZING, &Frozen);
-        let program = specialize(&self.program, "parameters", parameters, &budget);
-        // Nothing else is read, at most less.
-        let (reads, fields) = (self.reads.clone(), Arc::clone(&self.fields));
-        let violation = self.violation;
-        Self { program, violation, reads, fields, specialized: Mutex::default(), coverage: None }
+        Some(new)
     }
 
     /// The violations as the specialized policy finds them. Of several errors it may meet another one first,
     /// so then the policy as it was written says which.
     fn specialized_violations<'a>(
         &'a self,
-        specialized: &'a Self,
+        specialized: Option<&'a Program>,
         (review, parameters): (&'a Value, &'a Value),
         session: &'a Session<'a>,
         budget: &'a Budget<'a>,
     ) -> Result<Vec<RawViolation>, Error> {
-        match specialized.violations(review, parameters, session, budget) {
-            Err(error) if error.code != Code::Cancel && !std::ptr::eq(self, specialized) => {
-                match self.violations(review, parameters, session, budget) {
-                    Err(spent) if spent.code == Code::Cancel => Err(error),
-                    found => found,
-                }
-            }
-            found => found,
+        let violations = |program| self.violations_of(program, review, parameters, session, budget);
+        let written = || match self.written() {
+            Some(program) => violations(program),
+            None => Ok(vec![RawViolation::failure(GONE.to_owned())]),
+        };
+        match specialized.map(violations) {
+            None => written(),
+            Some(Err(error)) if error.code != Code::Cancel => match written() {
+                Err(spent) if spent.code == Code::Cancel => Err(error),
+                found => found,
+            },
+            Some(found) => found,
         }
     }
 
@@ -313,8 +355,9 @@ impl RegoDriver {
     /// # Errors
     ///
     /// Conflicts and spent budgets.
-    fn violations<'a>(
+    fn violations_of<'a>(
         &'a self,
+        program: &'a Program,
         review: &'a Value,
         parameters: &'a Value,
         session: &'a Session<'a>,
@@ -322,7 +365,7 @@ impl RegoDriver {
     ) -> Result<Vec<RawViolation>, Error> {
         let outside = (&session.data as &dyn Tree, session.host);
         let context = Self::context(review, parameters, outside, session.arena, budget)?;
-        let found = eval::shared_document(&self.program, self.violation, context, &session.rego)?;
+        let found = eval::shared_document(program, self.violation, context, &session.rego)?;
         of_members(found, budget)
     }
 
@@ -339,7 +382,10 @@ impl RegoDriver {
         let outside = (&session.data as &dyn Tree, session.host);
         let context = Self::context(review, parameters, outside, session.arena, budget)?;
         let context = eval::Context { tracer: Some(&mut tracer), ..context };
-        of_members(eval::document(&self.program, self.violation, context)?, budget)
+        let Some(program) = self.written() else {
+            return Ok(vec![RawViolation::failure(GONE.to_owned())]);
+        };
+        of_members(eval::document(program, self.violation, context)?, budget)
     }
 
     /// As [`violations`](Self::violations), and `tracer` gets every expression.
@@ -356,12 +402,10 @@ impl RegoDriver {
         let outside = (&data as &dyn Tree, externals.host);
         let context = Self::context(review, parameters, outside, arena, budget)?;
         let context = eval::Context { tracer: Some(tracer), ..context };
-        of_members(eval::document(&self.program, self.violation, context)?, budget)
-    }
-
-    /// The compiled code.
-    pub(super) fn program(&self) -> &Program {
-        &self.program
+        let Some(program) = self.written() else {
+            return Ok(vec![RawViolation::failure(GONE.to_owned())]);
+        };
+        of_members(eval::document(program, self.violation, context)?, budget)
     }
 
     fn context<'a>(

@@ -4,7 +4,11 @@ pub(super) mod advice;
 mod foreign;
 pub(super) mod lint;
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    sync::{Arc, LazyLock},
+};
 
 use modgate_api::templates::RegoSource;
 use modgate_rego::{
@@ -37,6 +41,49 @@ const WRAPPER: &str = concat!(
 /// Its name in errors.
 pub(super) const WRAPPER_NAME: &str = "hooks.hooks_builtin";
 
+/// The text of [`WRAPPER`], once for all programs.
+static WRAPPER_TEXT: LazyLock<Arc<str>> = LazyLock::new(|| WRAPPER.into());
+
+/// The Rego of a template, from which its program can be compiled again.
+#[derive(Debug)]
+pub(super) struct Sources {
+    /// The template's own text, and those of its libraries.
+    texts: Box<[Arc<str>]>,
+    version: RegoVersion,
+    capabilities: Capabilities,
+}
+
+impl Sources {
+    /// The program as it was compiled when the template came.
+    pub(super) fn compile_again(&self) -> Option<Program> {
+        let mut modules = Vec::with_capacity(self.texts.len() + 1);
+        for (index, text) in self.texts.iter().enumerate() {
+            let name = module_name(index);
+            let mut module = parse_module(&name, text, self.version).ok()?;
+            module.text = Arc::clone(text);
+            if index == 0 {
+                module.package = vec![PACKAGE.into()];
+            }
+            modules.push(module);
+        }
+        modules.push(wrapper().ok()?);
+        Program::compile(&modules, &self.capabilities).ok()
+    }
+}
+
+/// The name of a module in errors: the template's own comes first.
+fn module_name(index: usize) -> String {
+    match index.checked_sub(1) {
+        None => "template".to_owned(),
+        Some(library) => format!("libs[\"lib_{library}\"]"),
+    }
+}
+
+fn wrapper() -> Result<Module, Vec<Error>> {
+    let module = parse_module(WRAPPER_NAME, WRAPPER, RegoVersion::V0)?;
+    Ok(Module { text: Arc::clone(&WRAPPER_TEXT), ..module })
+}
+
 /// Parses, checks and compiles, and finds what can only be a mistake although it compiles; the order and the texts of errors are the original's.
 pub(super) fn compile(
     source: &RegoSource,
@@ -47,10 +94,10 @@ pub(super) fn compile(
         Some("v1") => RegoVersion::V1,
         _ => RegoVersion::V0,
     };
-    let Some(text) = source.rego.as_deref().filter(|text| !text.is_empty()) else {
+    let Some(text) = source.rego.as_ref().filter(|text| !text.is_empty()) else {
         return Err(TemplateError::source("rego source missing required field: source"));
     };
-    let mut main = parse("template", text, version)?;
+    let mut main = parse(&module_name(0), text, version)?;
     if !main.rules.iter().any(|rule| name_of(rule.head.name.first()) == Some(VIOLATION)) {
         return Err(TemplateError::source(
             "invalid rego: invalid module: missing required rules: [violation]",
@@ -60,7 +107,7 @@ pub(super) fn compile(
     main.package = vec![PACKAGE.into()];
     let mut modules = vec![main];
     for (index, text) in source.libs.iter().flatten().enumerate() {
-        let library = parse(&format!("libs[\"lib_{index}\"]"), text, version)?;
+        let library = parse(&module_name(index + 1), text, version)?;
         if library.package.first().is_none_or(|first| first != "lib") || library.package.len() < 2 {
             let path: Vec<&str> =
                 ["data"].into_iter().chain(library.package.iter().map(Str::as_str)).collect();
@@ -78,7 +125,8 @@ pub(super) fn compile(
     let mut errors: Vec<Error> =
         modules.iter().filter_map(|module| disabled_call(module, options)).collect();
     let lints = lint::lint(&modules, schema);
-    modules.push(parse(WRAPPER_NAME, WRAPPER, RegoVersion::V0)?);
+    let texts = modules.iter().map(|module| Arc::clone(&module.text)).collect();
+    modules.push(wrapper().map_err(refused)?);
     let capabilities = Capabilities {
         host_functions: options
             .external_data
@@ -102,7 +150,8 @@ pub(super) fn compile(
             "invalid rego: invalid module: missing required rules: [violation]",
         ));
     };
-    let driver = RegoDriver::new(program, violation, inventory_reads(&modules));
+    let sources = Sources { texts, version, capabilities };
+    let driver = RegoDriver::new(sources, program, violation, inventory_reads(&modules));
     Ok((if options.observed { driver.counting() } else { driver }, lints))
 }
 
@@ -129,11 +178,15 @@ fn inventory_reads(modules: &[Module]) -> Vec<InventoryPart> {
     reads.into_iter().collect()
 }
 
-fn parse(name: &str, text: &str, version: RegoVersion) -> Result<Module, TemplateError> {
-    parse_module(name, text, version).map_err(|errors| TemplateError::Rego {
-        message: format!("invalid ConstraintTemplate: {}", text_of(&errors)),
-        errors,
-    })
+/// The module, which shares its text with the template.
+fn parse(name: &str, text: &Str, version: RegoVersion) -> Result<Module, TemplateError> {
+    let module = parse_module(name, text, version).map_err(refused)?;
+    Ok(Module { text: text.clone().into(), ..module })
+}
+
+fn refused(errors: Vec<Error>) -> TemplateError {
+    let message = format!("invalid ConstraintTemplate: {}", text_of(&errors));
+    TemplateError::Rego { message, errors }
 }
 
 /// The text with the packages of libraries as Gatekeeper compiles them, below `data.libs`.

@@ -96,7 +96,9 @@ impl Store {
             self.suspend(before.kind());
         }
         let mut refused = Vec::new();
-        for key in self.keys_of(template.kind()) {
+        let keys = self.keys_of(template.kind());
+        let is_done = !keys.is_empty();
+        for key in keys {
             let Some(stored) = self.constraints.get(&key) else { continue };
             let compiled =
                 CompiledConstraint::compile(&stored.source.object, Arc::clone(&template), options);
@@ -110,7 +112,16 @@ impl Store {
             };
             self.set(&key, compiled.map(CompiledConstraint::in_force));
         }
+        // Its constraints may still be on their way.
+        if is_done {
+            template.rest();
+        }
         refused
+    }
+
+    /// Forgets what only compiling constraints needs, until the next one comes.
+    pub(crate) fn rest(&self) {
+        self.templates().for_each(|template| template.rest());
     }
 
     /// Notes where the template of that name came from, for explanations.

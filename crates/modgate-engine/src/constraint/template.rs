@@ -321,6 +321,14 @@ impl CompiledTemplate {
         })
     }
 
+    /// Forgets what only compiling constraints needs, until the next one comes.
+    pub(crate) fn rest(&self) {
+        if let Driver::Rego(driver) = &self.driver {
+            driver.rest();
+        }
+        self.schema.rest();
+    }
+
     /// Which policy it is.
     pub fn id(&self) -> PolicyId {
         PolicyId {

@@ -97,6 +97,8 @@ pub(super) struct Loader<'s> {
     seen: Vec<(PolicyId, PolicySource)>,
     /// The templates that are new.
     templates: Vec<PolicySource>,
+    /// The template of the constraint before.
+    latest: Option<Arc<CompiledTemplate>>,
 }
 
 impl<'s> Loader<'s> {
@@ -114,6 +116,7 @@ impl<'s> Loader<'s> {
             placed: BTreeMap::new(),
             seen: Vec::new(),
             templates: Vec::new(),
+            latest: None,
             exclusions: None,
             traces: None,
         }
@@ -146,6 +149,7 @@ impl<'s> Loader<'s> {
             self.problems.extend(waiting);
             let matched = matched(&self.templates, &store, before.definitions());
             self.problems.extend(matched);
+            store.rest();
             next.constraints = store.into();
         }
         if let Some(mutators) = self.mutators {
@@ -380,6 +384,11 @@ impl<'s> Loader<'s> {
         let is_kept = self.constraints().constraint(&key).is_some();
         match self.constraints().insert_constraint(source.clone(), &options) {
             Ok(Inserted::Live(constraint)) => {
+                let template = constraint.template();
+                if self.latest.as_ref().is_none_or(|latest| !Arc::ptr_eq(latest, template)) {
+                    let before = self.latest.replace(Arc::clone(template));
+                    before.inspect(|before| before.rest());
+                }
                 for warning in constraint.warnings() {
                     let found = problem(id, &source, "spec", warning.clone());
                     self.problems.push(warned(Code::EnforcementAction, found));

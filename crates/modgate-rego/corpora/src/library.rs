@@ -12,7 +12,7 @@ use modgate_rego::{
     ast::Module,
     builtins::Isolated,
     eval::{self, Context, Memo},
-    parse_module, specialize,
+    parse_module, specialize_for,
     value::{Arena, Heap, Value as Rego},
 };
 use modgate_value::{Budget, Object, Str, Value, yaml};
@@ -85,7 +85,12 @@ impl Case {
         let parameters = self.input.get("parameters").unwrap_or(&Value::Null);
         Self {
             key: self.key.clone(),
-            program: specialize(&self.program, "parameters", parameters, &Budget::unlimited()),
+            program: specialize_for(
+                self.violation,
+                &self.program,
+                ("parameters", parameters),
+                &Budget::unlimited(),
+            ),
             violation: self.violation,
             input: self.input.clone(),
             data: self.data.clone(),

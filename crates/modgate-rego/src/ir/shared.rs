@@ -1,5 +1,7 @@
 //! The keys by which programs share the documents and functions that they have in common.
 
+use std::collections::BTreeSet;
+
 use super::GroupId;
 
 /// Equal for groups of the same value; a digest, so that no two others are equal.
@@ -35,6 +37,24 @@ impl Keys {
         let mut groups: Vec<(Key, GroupId)> = groups.collect();
         groups.sort();
         Self { keys, functions, groups: groups.into() }
+    }
+
+    /// The keys of the groups that are kept, of which those that are referenced can be found.
+    pub(crate) fn only(
+        &self,
+        kept: &BTreeSet<GroupId>,
+        referenced: &BTreeSet<GroupId>,
+    ) -> Self {
+        let only = |keys: &[Option<Key>]| {
+            let ids = (0..u32::try_from(keys.len()).unwrap_or(u32::MAX)).map(GroupId);
+            ids.zip(keys).map(|(id, key)| key.filter(|_| kept.contains(&id))).collect()
+        };
+        let groups = self.groups.iter().filter(|(_, id)| referenced.contains(id));
+        Self {
+            keys: only(&self.keys),
+            functions: only(&self.functions),
+            groups: groups.copied().collect(),
+        }
     }
 
     /// Of a document.

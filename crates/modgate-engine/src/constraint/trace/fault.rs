@@ -99,7 +99,7 @@ fn of_constraint(
 
 /// What Rego read on each way to a violation.
 struct Ways<'p> {
-    program: &'p Program,
+    program: Option<&'p Program>,
     places: Places,
     review: &'p Value,
     /// The expressions of the rule that held on the way so far, each with what it read.
@@ -115,7 +115,7 @@ struct Ways<'p> {
 impl<'p> Ways<'p> {
     fn new(driver: &'p RegoDriver, review: &'p Value) -> Self {
         Self {
-            program: driver.program(),
+            program: driver.written(),
             places: Places::of(review),
             review,
             held: Vec::new(),
@@ -143,7 +143,7 @@ impl<'p> Ways<'p> {
     }
 
     fn text(&self, span: Span) -> Option<&'p str> {
-        let module = self.program.module(span.module)?;
+        let module = self.program?.module(span.module)?;
         if module.name.starts_with(OWN_MODULES) {
             return None;
         }

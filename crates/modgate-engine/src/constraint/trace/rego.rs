@@ -24,7 +24,8 @@ pub(super) fn trace(
     arena: &Arena,
     budget: &Budget<'_>,
 ) -> Traced {
-    let mut notes = Notes { program: driver.program(), tried: BTreeMap::new(), budget };
+    let program = driver.written();
+    let mut notes = Notes { program, tried: BTreeMap::new(), budget };
     let (review, parameters) = (admission.review(), constraint.parameters());
     let found = driver.traced(review, parameters, externals, arena, budget, &mut notes);
     let violations = match found {
@@ -34,7 +35,7 @@ pub(super) fn trace(
     let expressions = notes.tried.into_iter();
     let expressions = expressions
         .map(|((module, start, _), tried)| {
-            let source = driver.program().module(module);
+            let source = program.and_then(|program| program.module(module));
             let name = source.map_or("", |source| source.name.as_str());
             let before = source.and_then(|source| source.text.get(..start as usize));
             let line = before.map_or(0, |text| text.matches('\n').count());
@@ -78,7 +79,7 @@ fn input(path: &str, review: &Value, parameters: &Value) -> String {
 type Place = (u32, u32, u32);
 
 struct Notes<'p, 'b> {
-    program: &'p Program,
+    program: Option<&'p Program>,
     tried: BTreeMap<Place, Tried>,
     budget: &'b Budget<'b>,
 }
@@ -94,7 +95,7 @@ struct Tried {
 
 impl Notes<'_, '_> {
     fn text(&self, span: Span) -> Option<&str> {
-        let module = self.program.module(span.module)?;
+        let module = self.program?.module(span.module)?;
         if module.name.starts_with(OWN_MODULES) {
             return None;
         }
