@@ -5,19 +5,21 @@
 //! are YAML too and go through here.
 
 mod parse;
+mod positions;
 mod scalar;
 mod scan;
 mod write;
 
+pub use self::positions::Positions;
 pub use self::write::{ScalarPlace, ScalarStyle, write, write_double_quoted, write_literal};
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use self::{
     parse::{Options, Parser},
     scan::{Mark, Scanner},
 };
-use crate::{Str, Value, pointer};
+use crate::{Str, Value};
 
 /// Why a text is not YAML that has a JSON form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,14 +58,7 @@ pub struct Document {
     pub positions: Positions,
 }
 
-/// Where the parts of a [`Document`] stand in its text, addressed by JSON pointers.
-///
-/// What an alias or a merge key brought in stands where it was first written.
-#[derive(Debug, Clone)]
-pub struct Positions {
-    root: Place,
-}
-
+/// A part while its document is read.
 #[derive(Debug, Clone)]
 struct Place {
     key: Option<Spot>,
@@ -83,7 +78,7 @@ enum Places {
 }
 
 /// A [`Position`] in half the space; texts beyond 4 GiB lose their positions, not their values.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Spot {
     line: u32,
     column: u32,
@@ -114,111 +109,6 @@ impl Places {
             }
             _ => None,
         }
-    }
-
-    fn child(&self, segment: &str) -> Option<&Place> {
-        match self {
-            Self::None => None,
-            Self::List(places) => places.get(segment.parse::<usize>().ok()?),
-            Self::Map(_) => self.member(&pointer::unescape(segment)),
-        }
-    }
-}
-
-impl Positions {
-    /// Of a document whose parts have no places of their own; line and column from 0.
-    fn at(line: usize, column: usize, offset: usize) -> Self {
-        let narrow = |wide: usize| u32::try_from(wide).unwrap_or(u32::MAX);
-        let (line, column) = (narrow(line + 1), narrow(column + 1));
-        let value = Spot { line, column, offset: narrow(offset) };
-        Self { root: Place { key: None, value, places: Places::None, merged: false } }
-    }
-
-    /// Where the value at `pointer` (RFC 6901) starts; the empty pointer is the document itself.
-    pub fn value(&self, pointer: &str) -> Option<Position> {
-        let (place, exact) = self.find(pointer);
-        exact.then(|| place.value.into())
-    }
-
-    /// Where the key of the member at `pointer` starts; `None` for list elements.
-    pub fn key(&self, pointer: &str) -> Option<Position> {
-        let (place, exact) = self.find(pointer);
-        exact.then_some(place.key).flatten().map(Into::into)
-    }
-
-    /// Where the value at the longest existing prefix of `pointer` starts.
-    pub fn nearest(&self, pointer: &str) -> Position {
-        self.find(pointer).0.value.into()
-    }
-
-    /// Where the key of the innermost member on the way to `pointer` stands that exists; where the
-    /// value of a list element starts, which has no key.
-    pub fn nearest_key(&self, pointer: &str) -> Position {
-        let place = self.find(pointer).0;
-        place.key.unwrap_or(place.value).into()
-    }
-
-    /// The members that their object has more than once: the name, where it stands first, and where
-    /// it stands last, which is the one that counts.
-    pub fn repeated(&self) -> Vec<(Str, Position, Position)> {
-        let mut found = Vec::new();
-        let mut open = vec![&self.root];
-        while let Some(place) = open.pop() {
-            match &place.places {
-                Places::None => {}
-                Places::List(items) => open.extend(items.iter()),
-                Places::Map(members) => {
-                    open.extend(members.iter().map(|(_, place)| place));
-                    let mut own: BTreeMap<&str, (Spot, Spot)> = BTreeMap::new();
-                    for (name, place) in members.iter().filter(|(_, place)| !place.merged) {
-                        let Some(key) = place.key else { continue };
-                        own.entry(name).or_insert((key, key)).1 = key;
-                    }
-                    let repeated =
-                        own.into_iter().filter(|(_, (first, last))| first.offset != last.offset);
-                    found.extend(repeated.map(|(name, (first, last))| {
-                        (Str::from(name), Position::from(first), Position::from(last))
-                    }));
-                }
-            }
-        }
-        found.sort_by_key(|(_, _, last)| last.offset);
-        found.dedup_by_key(|(_, _, last)| last.offset);
-        found
-    }
-
-    /// The positions of the value at `pointer`, addressed from there; `None` if there is none.
-    /// Costs two reference counts.
-    pub fn below(&self, pointer: &str) -> Option<Self> {
-        let (place, exact) = self.find(pointer);
-        exact.then(|| Self { root: place.clone() })
-    }
-
-    /// The position of the document as a whole. Its parts have none then, and all of them take many times as
-    /// much memory.
-    #[must_use]
-    pub fn of_whole(&self) -> Self {
-        Self { root: Place { places: Places::None, ..self.root } }
-    }
-
-    /// Whether no part has a position of its own.
-    pub fn is_of_whole(&self) -> bool {
-        matches!(self.root.places, Places::None)
-    }
-
-    /// The place at `pointer`, or the last one on the way to it.
-    fn find(&self, pointer: &str) -> (&Place, bool) {
-        let Some(segments) = pointer.strip_prefix('/') else {
-            return (&self.root, pointer.is_empty());
-        };
-        let mut place = &self.root;
-        for segment in segments.split('/') {
-            match place.places.child(segment) {
-                Some(child) => place = child,
-                None => return (place, false),
-            }
-        }
-        (place, true)
     }
 }
 

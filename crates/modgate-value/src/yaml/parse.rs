@@ -224,8 +224,7 @@ impl<'a> Parser<'a> {
         if let Err(error) = std::mem::take(&mut self.faults).check() {
             return Some(Err((error, false)));
         }
-        let positions =
-            Positions { root: Place { key: None, value: start.into(), places, merged: false } };
+        let positions = Positions::new(start.into(), &places);
         Some(Ok(Document { value, positions }))
     }
 
