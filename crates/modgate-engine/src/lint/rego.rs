@@ -48,7 +48,7 @@ type Places<'m> = Option<Vec<Path<'m>>>;
 type Variables<'m> = BTreeMap<&'m str, Places<'m>>;
 
 /// The result of the rules of one name: the members of a set, or a value.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 struct Outcome<'m> {
     is_set: bool,
     places: Places<'m>,
@@ -97,10 +97,15 @@ impl<'m> Paths<'m> {
         // The functions of a library are called from other modules, too.
         let is_library = module.package.first().is_some_and(|name| name == "lib");
         for _ in 0..ROUNDS {
-            if !is_library {
-                paths.arguments = paths.passed();
+            let arguments = if is_library { BTreeMap::new() } else { paths.passed() };
+            let is_same = arguments == paths.arguments;
+            paths.arguments = arguments;
+            let rules = paths.outcomes();
+            // The next round would come to the same.
+            if is_same && rules == paths.rules {
+                break;
             }
-            paths.rules = paths.outcomes();
+            paths.rules = rules;
         }
         paths
     }
