@@ -40,11 +40,7 @@ impl Keys {
     }
 
     /// The keys of the groups that are kept, of which those that are referenced can be found.
-    pub(crate) fn only(
-        &self,
-        kept: &BTreeSet<GroupId>,
-        referenced: &BTreeSet<GroupId>,
-    ) -> Self {
+    pub(crate) fn only(&self, kept: &BTreeSet<GroupId>, referenced: &BTreeSet<GroupId>) -> Self {
         let only = |keys: &[Option<Key>]| {
             let ids = (0..u32::try_from(keys.len()).unwrap_or(u32::MAX)).map(GroupId);
             ids.zip(keys).map(|(id, key)| key.filter(|_| kept.contains(&id))).collect()

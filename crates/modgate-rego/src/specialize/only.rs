@@ -38,8 +38,7 @@ pub(super) fn only(program: Program, root: GroupId) -> Program {
             false => Vec::new(),
         };
         let Rule { group, frame, span, .. } = *rule;
-        let (args, keys, branches) =
-            (rule.args.clone(), rule.keys.clone(), rule.branches.clone());
+        let (args, keys, branches) = (rule.args.clone(), rule.keys.clone(), rule.branches.clone());
         rules.push(Rule { group, frame, args, keys, branches, keyed, names: Vec::new(), span });
     }
     let number = |id: &RuleId| numbers.get(id.0 as usize).copied().flatten();
