@@ -191,7 +191,10 @@ impl<'a> Context<'a> {
     }
 
     fn computed(&self, number: &Computed) -> Outcome<'a> {
-        Ok(Some(self.heap.number(number.as_num())?))
+        Ok(Some(match number {
+            Computed::Int(int) => Value::int(*int),
+            Computed::Text(_) => self.heap.number(number.as_num())?,
+        }))
     }
 }
 

@@ -221,6 +221,7 @@ impl<'m> Compiler<'m> {
         Ok(Program {
             modules,
             constants: constants.into(),
+            hints: [].into(),
             sets: self.symbols.sets.into(),
             // Clones have no spare memory; what was built has a fifth of all that a policy takes.
             rules: rules.iter().cloned().collect(),
@@ -572,6 +573,7 @@ fn compile_query(
     Ok(Query {
         program: Program {
             constants: symbols.constants.into_values().into(),
+            hints: [].into(),
             sets: symbols.sets.into(),
             builtins: symbols.builtins.into(),
             replaces_functions,

@@ -26,6 +26,7 @@ pub use trace::{Event, EventKind, Tracer};
 
 use self::{
     document::Calls,
+    run::Pending,
     share::{NotedRead, Notes},
     with::Overlay,
 };
@@ -33,7 +34,7 @@ use crate::{
     ast::Span,
     builtins::{self, Host},
     error::Error,
-    ir::{ConstId, GroupId, NodeId, Program, Query, Rule, SetId, Slot},
+    ir::{ConstId, Constant, GroupId, Hint, NodeId, Program, Query, Rule, SetId, Slot},
     value::{Heap, Limit, Value},
 };
 
@@ -137,22 +138,22 @@ type Flow = Result<(), Stop>;
 /// Called once per success.
 type Next<'n, 'a> = &'n mut dyn FnMut(&mut Machine<'a>) -> Flow;
 
-/// Called once per value.
-type Yield<'n, 'a> = &'n mut dyn FnMut(&mut Machine<'a>, Value<'a>) -> Flow;
-
 impl From<Error> for Stop {
+    #[cold]
     fn from(error: Error) -> Self {
         Self::Error(Box::new(error))
     }
 }
 
 impl From<Exhausted> for Stop {
+    #[cold]
     fn from(error: Exhausted) -> Self {
         Error::from(Limit::from(error)).into()
     }
 }
 
 impl From<Limit> for Stop {
+    #[cold]
     fn from(error: Limit) -> Self {
         Error::from(error).into()
     }
@@ -166,12 +167,16 @@ struct Room<'a> {
     overlays: Vec<Overlay<'a>>,
     places: Vec<Option<Option<Value<'a>>>>,
     reads: Vec<NotedRead<'a>>,
-    spare_calls: Vec<Calls<'a>>,
+    spare_calls: Vec<Box<Calls<'a>>>,
+    spare_values: Vec<Vec<Value<'a>>>,
 }
 
 /// The state of one evaluation.
 struct Machine<'a> {
     program: &'a Program,
+    /// Those of the program.
+    constants: &'a [Constant],
+    hints: &'a [Hint],
     heap: Heap<'a>,
     data: Option<Value<'a>>,
     builtins: builtins::Context<'a>,
@@ -197,12 +202,16 @@ struct Machine<'a> {
     /// What these documents have read, those around the innermost one first.
     reads: Vec<NotedRead<'a>>,
     /// Memory for the calls of shared documents.
-    spare_calls: Vec<Calls<'a>>,
+    spare_calls: Vec<Box<Calls<'a>>>,
+    /// Memory for values that are collected.
+    spare_values: Vec<Vec<Value<'a>>>,
     nesting: u32,
     /// Where the native stack was when the evaluation began.
     stack: usize,
     /// The statement being run, for the location of an error.
-    span: Option<Span>,
+    span: Option<&'a Span>,
+    /// Where the source that was asked last has several values from.
+    pending: Pending<'a>,
 }
 
 impl<'a> Machine<'a> {
@@ -212,7 +221,7 @@ impl<'a> Machine<'a> {
 
     /// In the room that another evaluation has left.
     fn with(room: Room<'a>, program: &'a Program, context: Context<'a>) -> Self {
-        let Room { mut slots, mut overlays, mut places, reads, spare_calls } = room;
+        let Room { mut slots, mut overlays, mut places, reads, spare_calls, spare_values } = room;
         slots.reserve(SLOTS);
         match overlays.first_mut() {
             Some(first) => first.begin(context.input, program.groups.len()),
@@ -221,6 +230,8 @@ impl<'a> Machine<'a> {
         places.resize(program.paths.len(), None);
         Self {
             program,
+            constants: &program.constants,
+            hints: &program.hints,
             heap: context.heap,
             data: context.data,
             builtins: builtins::Context::new(context.heap, context.host),
@@ -237,23 +248,26 @@ impl<'a> Machine<'a> {
             notes: None,
             reads,
             spare_calls,
+            spare_values,
             nesting: 0,
             stack: crate::stack_position(),
             span: None,
+            pending: Pending::NONE,
         }
     }
 
     /// The room for another evaluation.
     fn into_room(self) -> Room<'a> {
-        let Self { mut slots, mut overlays, mut places, mut reads, spare_calls, .. } = self;
+        let Self { slots, mut overlays, mut places, mut reads, spare_calls, spare_values, .. } =
+            self;
         reads.clear();
-        slots.clear();
         places.clear();
         overlays.truncate(1);
-        Room { slots, overlays, places, reads, spare_calls }
+        Room { slots, overlays, places, reads, spare_calls, spare_values }
     }
 
     /// Runs `inner` one level deeper.
+    #[inline]
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
         if self.nesting >= MAX_NESTING || crate::stack_position().abs_diff(self.stack) > MAX_STACK {
             return Err(Error::nesting().into());
@@ -266,7 +280,7 @@ impl<'a> Machine<'a> {
 
     fn finish(&self, flow: Flow) -> Result<(), Error> {
         match flow {
-            Err(Stop::Error(error)) => Err(error.located(self.program, self.span)),
+            Err(Stop::Error(error)) => Err(error.located(self.program, self.span.copied())),
             Ok(()) | Err(Stop::Enough) => Ok(()),
         }
     }
@@ -275,13 +289,16 @@ impl<'a> Machine<'a> {
         match result {
             Ok(value) => Ok(value),
             Err(Stop::Enough) => Ok(T::default()),
-            Err(Stop::Error(error)) => Err(error.located(self.program, self.span)),
+            Err(Stop::Error(error)) => Err(error.located(self.program, self.span.copied())),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn spend(&self, steps: u64) -> Result<(), Stop> {
-        Ok(self.heap.budget().spend(steps)?)
+        match self.heap.budget().spend(steps) {
+            Ok(()) => Ok(()),
+            Err(exhausted) => Err(Stop::from(exhausted)),
+        }
     }
 
     #[inline]
@@ -299,7 +316,7 @@ impl<'a> Machine<'a> {
 
     #[inline]
     fn constant(&self, id: ConstId) -> Value<'a> {
-        self.program.constants.get(id.0 as usize).map_or(Value::NULL, Value::json)
+        self.constants.get(id.0 as usize).map_or(Value::NULL, Value::json)
     }
 
     #[inline]
@@ -307,7 +324,7 @@ impl<'a> Machine<'a> {
         self.program.sets.get(id.0 as usize).map_or(Value::EMPTY_SET, |set| Value::json_set(set))
     }
 
-    fn calls_mut(&mut self) -> &mut Calls<'a> {
+    fn calls_mut(&mut self) -> &mut Box<Calls<'a>> {
         &mut self.cache_mut().calls
     }
 

@@ -19,6 +19,7 @@
 //! statement simply does not succeed. The arguments of a call under `not` have been hoisted in
 //! front of the `not`, as OPA does, which makes the whole body undefined when they are.
 
+mod hint;
 pub(crate) mod shared;
 pub(crate) mod types;
 
@@ -29,6 +30,7 @@ use std::{
 
 use modgate_value::Str;
 
+pub(crate) use self::hint::Hint;
 use self::{
     shared::{Key, Keys},
     types::Environment,
@@ -87,6 +89,8 @@ pub struct Program {
     pub(crate) nodes: Arc<[Node]>,
     /// The built-ins that are called.
     pub(crate) builtins: Arc<[Builtin]>,
+    /// Where objects have the members that constants name, by constant; none until it is specialized.
+    pub(crate) hints: Arc<[Hint]>,
     /// The places in the input where references start; none until it is specialized.
     pub(crate) paths: Arc<[InputPath]>,
     /// Whether any `with` replaces a function or a built-in; when not, calls need not look.

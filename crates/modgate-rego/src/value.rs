@@ -392,6 +392,15 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The object, if it is one of a document.
+    #[inline]
+    pub(crate) fn as_json_object(self) -> Option<&'a json::Object> {
+        match self.0 {
+            Repr::JsonObject(object) => Some(object),
+            _ => None,
+        }
+    }
+
     /// As [`get_str`](Self::get_str) with a key that stands in a program.
     #[inline]
     pub(crate) fn get_name(self, key: &'a json::Str) -> Option<Value<'a>> {
@@ -420,6 +429,20 @@ impl<'a> Value<'a> {
             View::Object(object) => object.entry(index),
             View::Set(set) => set.get(index).map(|element| (element, element)),
             _ => None,
+        }
+    }
+
+    /// The value at `index`, counted in iteration order.
+    #[inline]
+    pub(crate) fn element(self, index: usize) -> Option<Value<'a>> {
+        match self.0 {
+            Repr::JsonArray(items) | Repr::JsonSet(items) => items.get(index).map(Value::json),
+            Repr::Array { items, .. } | Repr::Set { items, .. } => items.get(index).copied(),
+            Repr::JsonObject(object) => {
+                object.as_slice().get(index).map(|(_, value)| Value::json(value))
+            }
+            Repr::Object { entries, .. } => entries.get(index).map(|(_, value)| *value),
+            _ => self.entry(index).map(|(_, value)| value),
         }
     }
 

@@ -267,6 +267,28 @@ impl Object {
         members.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
+    /// As [`get_name`](Self::get_name), and its place, as [`get_near`](Self::get_near) has it.
+    #[inline]
+    pub fn get_name_near(&self, key: &Str, near: usize) -> Option<(usize, &Value)> {
+        let members = self.as_slice();
+        if let Some((name, value)) = members.get(near)
+            && name == key
+        {
+            return Some((near, value));
+        }
+        self.get_name_far(key)
+    }
+
+    fn get_name_far(&self, key: &Str) -> Option<(usize, &Value)> {
+        let members = self.as_slice();
+        let at = if members.len() > SCAN_LIMIT {
+            self.find(key)?
+        } else {
+            members.iter().position(|(name, _)| name == key)?
+        };
+        members.get(at).map(|(_, value)| (at, value))
+    }
+
     /// Whether there is a member `key`.
     pub fn contains_key(&self, key: &str) -> bool {
         self.find(key).is_some()
@@ -546,9 +568,12 @@ mod tests {
             for near in [0, 50, 99, 100] {
                 let (at, value) = wide.get_near(&key, near).expect("a member");
                 assert_eq!((value, wide.get_near(&key, at)), (&Value::from(n), Some((at, value))));
+                let name = Str::from(key.as_str());
+                assert_eq!(wide.get_name_near(&name, near), Some((at, value)));
             }
         }
         assert_eq!((wide.get("key-100"), wide.get_near("key-100", 0)), (None, None));
+        assert_eq!(wide.get_name_near(&"key-100".into(), 0), None);
     }
 
     #[test]

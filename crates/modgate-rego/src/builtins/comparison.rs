@@ -38,6 +38,10 @@ fn compare<'a>(
     holds: impl Fn(Value<'a>, Value<'a>) -> bool,
 ) -> Outcome<'a> {
     let (a, b) = (operand::any(args, 0), operand::any(args, 1));
+    if !a.is_composite() && !b.is_composite() {
+        context.spend(1)?;
+        return yes_or_no(holds(a, b));
+    }
     context.heap.charge_walk([if a.cost() < b.cost() { a } else { b }])?;
     yes_or_no(holds(a, b))
 }

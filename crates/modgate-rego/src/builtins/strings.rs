@@ -12,7 +12,7 @@ pub(super) use raw::{StandIn, any as is_raw};
 use super::{Builtin, BuiltinError, Context, Outcome, host, operand, yes_or_no};
 use crate::{
     number::Num,
-    value::{Value, View},
+    value::{Array, Value, View},
 };
 
 pub(super) const BUILTINS: &[Builtin] = &[
@@ -524,6 +524,10 @@ fn sprintf<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let values = operand::array(args, 1)?;
     let budget = context.heap.budget();
     context.scan(format)?;
+    let is_utf8 = operand::any(args, 0).as_utf8().is_some();
+    if is_utf8 && let Some(text) = sprintf_texts(context, format, values)? {
+        return Ok(Some(text));
+    }
     if raw::any(args) || values.iter().any(|value| raw::any(&[value])) {
         return sprintf_raw(context, args);
     }
@@ -537,6 +541,41 @@ fn sprintf<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     }
     let text = formatted(context, format, &printed)?;
     Ok(Some(context.heap.charged_string(&text)))
+}
+
+/// The same where the format has nothing but a bare `%v` or `%s` for each value, and all of these are text,
+/// which is most of what policies print. `None` otherwise, and where too little is left to pay for it.
+fn sprintf_texts<'a>(
+    context: &Context<'a>,
+    format: &str,
+    values: Array<'a>,
+) -> Result<Option<Value<'a>>, BuiltinError> {
+    let mut length = format.len();
+    let mut directives = format.bytes().enumerate().filter(|(_, byte)| *byte == b'%');
+    for value in values {
+        let (Some((at, _)), Some(text)) = (directives.next(), value.as_utf8()) else {
+            return Ok(None);
+        };
+        let Some(b'v' | b's') = format.as_bytes().get(at + 1) else { return Ok(None) };
+        length = length.saturating_add(text.len());
+    }
+    let count = values.len();
+    let length = length.saturating_sub(2 * count);
+    let budget = context.heap.budget();
+    let bytes = u64::try_from(length).unwrap_or(u64::MAX);
+    let enough = budget.steps_left() >= count as u64 && budget.bytes_left() / 2 >= bytes;
+    if directives.next().is_some() || !enough {
+        return Ok(None);
+    }
+    context.spend(count)?;
+    context.allocate(length)?;
+    let mut values = values.iter();
+    let parts = format.split('%').enumerate().flat_map(|(index, part)| {
+        let value = if index > 0 { values.next().and_then(Value::as_utf8) } else { None };
+        let plain = if index > 0 { part.get(1..) } else { Some(part) };
+        [value.unwrap_or_default(), plain.unwrap_or_default()]
+    });
+    Ok(context.heap.charged_parts(length, parts))
 }
 
 /// The text, within half of the bytes that are left: it grows by doubling, and is copied in the end.

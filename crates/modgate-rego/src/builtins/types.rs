@@ -9,13 +9,27 @@ use crate::{
 };
 
 pub(super) const BUILTINS: &[Builtin] = &[
-    Builtin::new("is_null", "(x: any) => result: boolean", |_, args| is(args, "null")),
-    Builtin::new("is_boolean", "(x: any) => result: boolean", |_, args| is(args, "boolean")),
-    Builtin::new("is_number", "(x: any) => result: boolean", |_, args| is(args, "number")),
-    Builtin::new("is_string", "(x: any) => result: boolean", |_, args| is(args, "string")),
-    Builtin::new("is_array", "(x: any) => result: boolean", |_, args| is(args, "array")),
-    Builtin::new("is_object", "(x: any) => result: boolean", |_, args| is(args, "object")),
-    Builtin::new("is_set", "(x: any) => result: boolean", |_, args| is(args, "set")),
+    Builtin::new("is_null", "(x: any) => result: boolean", |_, args| {
+        is(args, |view| matches!(view, View::Null))
+    }),
+    Builtin::new("is_boolean", "(x: any) => result: boolean", |_, args| {
+        is(args, |view| matches!(view, View::Bool(_)))
+    }),
+    Builtin::new("is_number", "(x: any) => result: boolean", |_, args| {
+        is(args, |view| matches!(view, View::Number(_)))
+    }),
+    Builtin::new("is_string", "(x: any) => result: boolean", |_, args| {
+        is(args, |view| matches!(view, View::String(_)))
+    }),
+    Builtin::new("is_array", "(x: any) => result: boolean", |_, args| {
+        is(args, |view| matches!(view, View::Array(_)))
+    }),
+    Builtin::new("is_object", "(x: any) => result: boolean", |_, args| {
+        is(args, |view| matches!(view, View::Object(_)))
+    }),
+    Builtin::new("is_set", "(x: any) => result: boolean", |_, args| {
+        is(args, |view| matches!(view, View::Set(_)))
+    }),
     Builtin::new("type_name", "(x: any) => type: string", |_, args| {
         Ok(Some(Value::str(operand::any(args, 0).type_name())))
     }),
@@ -29,8 +43,8 @@ pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new("cast_set", "(any) => set[any]", cast_set).deprecated(),
 ];
 
-fn is<'a>(args: &[Value<'a>], name: &str) -> Outcome<'a> {
-    yes_or_no(operand::any(args, 0).type_name() == name)
+fn is<'a>(args: &[Value<'a>], of_type: impl Fn(View<'a>) -> bool) -> Outcome<'a> {
+    yes_or_no(of_type(operand::any(args, 0).view()))
 }
 
 fn cast<'a>(args: &[Value<'a>], name: &'static str) -> Outcome<'a> {

@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use modgate_value::Value as Json;
 
-use super::{Flow, Machine, Stop, Yield, hash::Seed};
+use super::{
+    Machine, Stop,
+    hash::Seed,
+    run::{Found, Pending},
+};
 use crate::{
     error::{Code, Error},
     ir::{
@@ -33,58 +37,43 @@ struct DataPlace<'a> {
     depth: usize,
 }
 
-/// How far the known keys of a reference lead.
-pub(super) enum Walked<'a> {
-    Undefined,
-    Done(Value<'a>),
-    /// To a collection whose entries are to be tried.
-    Each(Value<'a>, &'a Pattern, &'a [Operand]),
-}
-
 impl<'a> Machine<'a> {
-    /// Runs `on` for each value that a reference finds from where it has got to.
-    pub(super) fn each_of(&mut self, walked: Walked<'a>, on: Yield<'_, 'a>) -> Flow {
-        let (collection, pattern, rest) = match walked {
-            Walked::Undefined => return Ok(()),
-            Walked::Done(value) => return on(self, value),
-            Walked::Each(collection, pattern, rest) => (collection, pattern, rest),
+    /// Follows a reference up to its first iteration.
+    #[inline(never)]
+    pub(super) fn walk(&mut self, reference: &'a Ref) -> Result<Found<'a>, Stop> {
+        let start = match &reference.base {
+            Base::Term(term) => self.term(term)?,
+            Base::InputAt(id) => match self.input_at(*id) {
+                Some(value) => value,
+                None => return Ok(Found::None),
+            },
+            base => return self.walk_from(base, &reference.path),
         };
-        let count = collection.entry_count().unwrap_or(0);
-        self.nested(|machine| {
-            for index in 0..count {
-                machine.spend(1)?;
-                let Some((key, value)) = collection.entry(index) else { break };
-                if machine.matches(pattern, key)? {
-                    let walked = machine.follow(value, rest)?;
-                    machine.each_of(walked, on)?;
-                }
-            }
-            Ok(())
-        })
+        self.follow(start, &reference.path)
     }
 
-    /// Follows a reference up to its first iteration.
-    pub(super) fn walk(&mut self, reference: &'a Ref) -> Result<Walked<'a>, Stop> {
-        match &reference.base {
+    #[inline(never)]
+    fn walk_from(&mut self, base: &'a Base, path: &'a [Operand]) -> Result<Found<'a>, Stop> {
+        match base {
             Base::Term(term) => {
                 let value = self.term(term)?;
-                self.follow(value, &reference.path)
+                self.follow(value, path)
             }
             Base::Input => match self.input() {
-                Some(input) => self.follow(input, &reference.path),
-                None => Ok(Walked::Undefined),
+                Some(input) => self.follow(input, path),
+                None => Ok(Found::None),
             },
             Base::InputAt(id) => match self.input_at(*id) {
-                Some(value) => self.follow(value, &reference.path),
-                None => Ok(Walked::Undefined),
+                Some(value) => self.follow(value, path),
+                None => Ok(Found::None),
             },
             Base::Data { prefix, at } => {
                 // When something is replaced, it may be on the way, so every step has to look.
                 if self.program.replaces_data && !self.replacements().is_empty() {
-                    return self.walk_replaced(prefix, &reference.path);
+                    return self.walk_replaced(prefix, path);
                 }
                 if let DataBase::Group(group) = at {
-                    return self.follow_group(*group, &reference.path);
+                    return self.follow_group(*group, path);
                 }
                 let mut base = self.data;
                 for key in prefix {
@@ -94,12 +83,12 @@ impl<'a> Machine<'a> {
                     };
                 }
                 match (at, base) {
-                    (DataBase::Document, None) => Ok(Walked::Undefined),
-                    (DataBase::Document, Some(value)) => self.follow_base(value, &reference.path),
+                    (DataBase::Document, None) => Ok(Found::None),
+                    (DataBase::Document, Some(value)) => self.follow_base(value, path),
                     (at, base) => {
                         let (at, depth) = (*at, prefix.len());
                         let place = DataPlace { at, base, replaced: Vec::new(), depth };
-                        self.walk_data(place, &reference.path)
+                        self.walk_data(place, path)
                     }
                 }
             }
@@ -134,25 +123,48 @@ impl<'a> Machine<'a> {
     }
 
     /// Follows the known keys of a path from a value.
-    fn follow(&mut self, mut value: Value<'a>, path: &'a [Operand]) -> Result<Walked<'a>, Stop> {
-        let mut rest = path;
-        while let Some((step, after)) = rest.split_first() {
+    #[inline]
+    pub(super) fn follow(
+        &mut self,
+        mut value: Value<'a>,
+        path: &'a [Operand],
+    ) -> Result<Found<'a>, Stop> {
+        let mut steps = path.iter();
+        while let Some(step) = steps.next() {
             let next = match step {
                 // A field by name, which is what most steps are.
-                Operand::Key(Term::Const(id)) => match self.program.constants.get(id.0 as usize) {
-                    Some(Json::String(name)) => value.get_name(name),
-                    Some(other) => value.get(Value::json(other)),
-                    None => None,
-                },
+                Operand::Key(Term::Const(id)) => self.member(value, *id),
                 Operand::Key(Term::Local(slot)) => value.get(self.slot(*slot)),
-                Operand::Key(term) => value.get(self.term(term)?),
-                Operand::Each(pattern) => return Ok(Walked::Each(value, pattern, after)),
+                Operand::Key(term) => value.get(self.build(term)?),
+                Operand::Each(pattern) => {
+                    return Ok(self.entries(value, pattern, steps.as_slice()));
+                }
             };
-            let Some(next) = next else { return Ok(Walked::Undefined) };
-            value = next;
-            rest = after;
+            match next {
+                Some(next) => value = next,
+                None => return Ok(Found::None),
+            }
         }
-        Ok(Walked::Done(value))
+        Ok(Found::One(value))
+    }
+
+    /// The entries of a collection that match, to be followed from there.
+    #[inline]
+    fn entries(&mut self, of: Value<'a>, key: &'a Pattern, path: &'a [Operand]) -> Found<'a> {
+        self.pending = Pending::Entries(of, key, path);
+        Found::Several
+    }
+
+    /// The member that a constant names.
+    #[inline]
+    fn member(&self, value: Value<'a>, id: ConstId) -> Option<Value<'a>> {
+        match self.constants.get(id.0 as usize)? {
+            Json::String(name) => match (value.as_json_object(), self.hints.get(id.0 as usize)) {
+                (Some(object), Some(hint)) => hint.member(object, name).map(Value::json),
+                _ => value.get_name(name),
+            },
+            other => value.get(Value::json(other)),
+        }
     }
 
     /// The same in a base document.
@@ -160,18 +172,18 @@ impl<'a> Machine<'a> {
         &mut self,
         mut value: Value<'a>,
         path: &'a [Operand],
-    ) -> Result<Walked<'a>, Stop> {
+    ) -> Result<Found<'a>, Stop> {
         let mut rest = path;
         while let Some((step, after)) = rest.split_first() {
             let key = match step {
                 Operand::Key(key) => self.term(key)?,
-                Operand::Each(pattern) => return Ok(Walked::Each(value, pattern, after)),
+                Operand::Each(pattern) => return Ok(self.entries(value, pattern, after)),
             };
-            let Some(next) = self.base_get(value, key)? else { return Ok(Walked::Undefined) };
+            let Some(next) = self.base_get(value, key)? else { return Ok(Found::None) };
             value = next;
             rest = after;
         }
-        Ok(Walked::Done(value))
+        Ok(Found::One(value))
     }
 
     /// A member of a base document: OPA's store takes numbers for text there.
@@ -191,7 +203,7 @@ impl<'a> Machine<'a> {
         &mut self,
         prefix: &'a [ConstId],
         path: &'a [Operand],
-    ) -> Result<Walked<'a>, Stop> {
+    ) -> Result<Found<'a>, Stop> {
         let mut place = DataPlace {
             at: DataBase::Node(NodeId(0)),
             base: self.data,
@@ -201,12 +213,12 @@ impl<'a> Machine<'a> {
         let mut keys = prefix.iter();
         while let Some(key) = keys.next() {
             match self.step(place, self.constant(*key))? {
-                None => return Ok(Walked::Undefined),
+                None => return Ok(Found::None),
                 Some(Place::Data(next)) => place = next,
                 Some(Place::Value(mut value)) => {
                     for key in keys {
                         let Some(next) = value.get(self.constant(*key)) else {
-                            return Ok(Walked::Undefined);
+                            return Ok(Found::None);
                         };
                         value = next;
                     }
@@ -222,7 +234,7 @@ impl<'a> Machine<'a> {
         &mut self,
         mut place: DataPlace<'a>,
         path: &'a [Operand],
-    ) -> Result<Walked<'a>, Stop> {
+    ) -> Result<Found<'a>, Stop> {
         let mut rest = path;
         loop {
             if let DataBase::Group(group) = place.at {
@@ -231,23 +243,23 @@ impl<'a> Machine<'a> {
             let Some((Operand::Key(key), after)) = rest.split_first() else {
                 return match self.whole(Place::Data(place))? {
                     Some(value) => self.follow(value, rest),
-                    None => Ok(Walked::Undefined),
+                    None => Ok(Found::None),
                 };
             };
             let key = self.term(key)?;
             match self.step(place, key)? {
-                None => return Ok(Walked::Undefined),
+                None => return Ok(Found::None),
                 Some(Place::Value(value)) => return self.follow(value, after),
                 Some(Place::Data(next)) => (place, rest) = (next, after),
             }
         }
     }
 
-    fn follow_group(&mut self, group: GroupId, path: &'a [Operand]) -> Result<Walked<'a>, Stop> {
+    fn follow_group(&mut self, group: GroupId, path: &'a [Operand]) -> Result<Found<'a>, Stop> {
         let (value, rest) = self.group_walk(group, path)?;
         match value {
             Some(value) => self.follow(value, rest),
-            None => Ok(Walked::Undefined),
+            None => Ok(Found::None),
         }
     }
 
@@ -399,7 +411,7 @@ impl<'a> Machine<'a> {
 pub(super) struct Cache<'a> {
     documents: Vec<Option<Option<Value<'a>>>>,
     entries: HashMap<(GroupId, Value<'a>), Option<Value<'a>>, Seed>,
-    pub(super) calls: Calls<'a>,
+    pub(super) calls: Box<Calls<'a>>,
 }
 
 /// The latest calls of functions. Rules of one policy tend to ask the same of the same part of the
@@ -450,30 +462,24 @@ impl<'a> Call<'a> {
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        self.function == other.function
-            && self.args.iter().zip(other.args).all(|(a, b)| a.is_identical(b))
+        let ([a, b], [c, d]) = (self.args, other.args);
+        self.function == other.function && a.is_identical(c) && b.is_identical(d)
     }
 }
 
 impl<'a> Calls<'a> {
     pub(super) fn get(&self, call: &Call<'a>) -> Option<Option<Value<'a>>> {
         let tag = call.tag();
-        let same = |mask, (at, known): (usize, &u32)| mask | (u32::from(*known == tag) << at);
-        let mut left = self.tags.iter().enumerate().fold(0_u32, same);
-        while left != 0 {
-            if let Some((known, value)) = self.known.get(left.trailing_zeros() as usize)
-                && known.is_same(call)
-            {
+        for (index, (known, value)) in self.known.iter().enumerate() {
+            if self.tags.get(index) == Some(&tag) && known.is_same(call) {
                 return Some(*value);
             }
-            left &= left - 1;
         }
         None
     }
 
     pub(super) fn clear(&mut self) {
         self.known.clear();
-        self.tags = [0; CALLS];
         self.next = 0;
     }
 

@@ -113,8 +113,8 @@ impl<'a> Machine<'a> {
     /// Whether the constants among a function's parameters let these arguments through. Functions
     /// that are tables (`f("Ki") = 1024`) have many clauses that this alone rules out.
     fn may_take(&self, rule: &'a Rule, args: &[Value<'a>]) -> bool {
-        rule.args.iter().zip(args).all(|(pattern, value)| match pattern {
-            Pattern::Equal(Term::Const(id)) => self.constant(*id) == *value,
+        rule.args.iter().enumerate().all(|(index, pattern)| match (pattern, args.get(index)) {
+            (Pattern::Equal(Term::Const(id)), Some(value)) => self.constant(*id) == *value,
             _ => true,
         })
     }
@@ -140,8 +140,10 @@ impl<'a> Machine<'a> {
         on: &mut dyn FnMut(&mut Self, &'a Branch) -> Flow,
     ) -> Flow {
         self.in_frame(rule, |machine| {
-            for (pattern, value) in rule.args.iter().zip(args) {
-                if !machine.matches(pattern, *value)? {
+            for (index, pattern) in rule.args.iter().enumerate() {
+                if let Some(value) = args.get(index)
+                    && !machine.matches(pattern, *value)?
+                {
                     return Ok(());
                 }
             }
@@ -160,6 +162,7 @@ impl<'a> Machine<'a> {
         })
     }
 
+    #[inline]
     fn in_frame<T>(
         &mut self,
         rule: &'a Rule,
@@ -188,7 +191,10 @@ impl<'a> Machine<'a> {
     }
 
     fn partial_document(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
-        let mut document = Partial::new(group.kind);
+        let mut document = match group.kind {
+            GroupKind::Set => Partial::Set(self.take_values()),
+            _ => Partial::new(group.kind),
+        };
         let rules = match &group.whole {
             Some(whole) => {
                 if let Some(part) = whole.part {
@@ -199,7 +205,14 @@ impl<'a> Machine<'a> {
             None => &group.rules,
         };
         self.add_rules(rules, &mut document)?;
-        Ok(document.build(self.heap)?)
+        match document {
+            Partial::Set(mut members) => {
+                let set = self.heap.set_of(&mut members);
+                self.put_values(members);
+                Ok(set?)
+            }
+            document => Ok(document.build(self.heap)?),
+        }
     }
 
     fn add_rules(&mut self, rules: &'a [RuleId], document: &mut Partial<'a>) -> Flow {
@@ -229,10 +242,12 @@ impl<'a> Machine<'a> {
 
     /// What rules add to their set, which pays for it.
     fn part_members(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
-        let mut document = Partial::Set(Vec::new());
+        let mut document = Partial::Set(self.take_values());
         self.add_rules(&group.rules, &mut document)?;
         let Partial::Set(members) = document else { return Ok(Value::EMPTY_ARRAY) };
-        Ok(self.heap.charged_array(&members))
+        let array = self.heap.charged_array(&members);
+        self.put_values(members);
+        Ok(array)
     }
 
     /// The part of a partial document under known leading keys (at least one), evaluating only

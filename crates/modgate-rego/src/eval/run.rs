@@ -1,12 +1,14 @@
 //! Statements, terms and patterns.
 
-use super::{Flow, Machine, Next, Stop, Yield, document::Walked, trace::EventKind, with::Mock};
+use modgate_value::Value as Json;
+
+use super::{Flow, Machine, Next, Stop, with::Mock};
 use crate::{
     builtins::BuiltinError,
     error::{Code, Error},
     ir::{
-        Body, Builtin, BuiltinId, Call, Callee, Collect, Comprehension, Every, Pattern, Source,
-        Stmt, StmtKind, Term,
+        Body, Builtin, BuiltinId, Call, Callee, Collect, Comprehension, Every, Operand, Pattern,
+        Source, Stmt, StmtKind, Term,
     },
     value::{Array, Value, View},
 };
@@ -17,22 +19,44 @@ const FEW: usize = 6;
 /// Room for the members of a usual comprehension.
 const SOME: usize = 8;
 
+/// Room for more members is not kept.
+const MANY: usize = 256;
+
 /// The value of a source without iterating.
-enum Values<'a> {
+pub(super) enum Found<'a> {
     /// Undefined.
     None,
     /// One value.
     One(Value<'a>),
-    /// Possibly several; ask [`Machine::each`].
-    Several(Several<'a>),
+    /// Possibly several, from where [`Machine::pending`] says.
+    Several,
 }
 
 /// Where several values come from.
-enum Several<'a> {
-    /// What a reference finds from there.
-    Ref(Walked<'a>),
+#[derive(Clone, Copy)]
+pub(super) enum Pending<'a> {
+    /// The entries of a collection that the pattern matches, and then the rest of the path.
+    Entries(Value<'a>, &'a Pattern, &'a [Operand]),
     /// The rows of a relation.
     Rows(Array<'a>),
+}
+
+impl Pending<'_> {
+    /// From nowhere.
+    pub(super) const NONE: Self = Self::Entries(Value::NULL, &Pattern::Any, &[]);
+}
+
+/// What becomes of each of several values.
+struct Rest<'n, 'a> {
+    /// The statement with several values.
+    stmt: &'a Stmt,
+    /// What the values are matched with; otherwise they are tested.
+    pattern: Option<&'a Pattern>,
+    /// The statements after it.
+    body: &'a [Stmt],
+    next: Next<'n, 'a>,
+    /// Whether the statement held for any value.
+    held: bool,
 }
 
 impl<'a> Machine<'a> {
@@ -42,83 +66,158 @@ impl<'a> Machine<'a> {
     }
 
     fn run_here(&mut self, body: &'a [Stmt], next: Next<'_, 'a>) -> Flow {
-        let mut left = body;
-        while let Some((stmt, rest)) = left.split_first() {
-            // It takes no step, so that rules in it take no more than they took alone.
-            if let StmtKind::Each(bodies) = &stmt.kind {
-                return self.each_body(bodies, rest, next);
+        let mut left = body.iter();
+        while let Some(stmt) = left.next() {
+            match self.holds(stmt)? {
+                Some(true) => {}
+                Some(false) => return Ok(()),
+                None => return self.each_way(stmt, left.as_slice(), next),
             }
-            self.spend(1)?;
-            self.span = Some(stmt.span);
-            let holds = match &stmt.kind {
-                StmtKind::Test(source) => match self.values(source)? {
-                    Values::None => false,
-                    Values::One(value) => !value.is_false(),
-                    Values::Several(several) => {
-                        return self.each_reported(stmt, several, &mut |machine, value| {
-                            if value.is_false() {
-                                return Ok(false);
-                            }
-                            machine.report(EventKind::Succeeded, stmt.span, stmt.generated);
-                            machine.run(rest, next).map(|()| true)
-                        });
-                    }
-                },
-                StmtKind::Match(source, pattern) => match self.values(source)? {
-                    Values::None => false,
-                    Values::One(value) => self.matches(pattern, value)?,
-                    Values::Several(several) => {
-                        return self.each_reported(stmt, several, &mut |machine, value| {
-                            if !machine.matches(pattern, value)? {
-                                return Ok(false);
-                            }
-                            machine.report(EventKind::Succeeded, stmt.span, stmt.generated);
-                            machine.run(rest, next).map(|()| true)
-                        });
-                    }
-                },
-                StmtKind::Not(body) => !self.succeeds(body)?,
-                StmtKind::Every(every) => self.every(every)?,
-                StmtKind::Any(bodies) => self.any(bodies)?,
-                StmtKind::With(with, body) => return self.run_with(with, body, rest, next),
-                StmtKind::Each(bodies) => return self.each_body(bodies, rest, next),
-            };
-            let kind = if holds { EventKind::Succeeded } else { EventKind::Failed };
-            self.report(kind, stmt.span, stmt.generated);
-            if !holds {
-                return Ok(());
-            }
-            left = rest;
         }
         next(self)
     }
 
-    /// Runs `on` for each value of a source with several; reports a failure if none was taken.
-    fn each_reported(
+    /// Whether a statement holds; `None` if it may do so in several ways.
+    #[inline(always)]
+    fn holds(&mut self, stmt: &'a Stmt) -> Result<Option<bool>, Stop> {
+        // It takes no step, so that rules in it take no more than they took alone.
+        if let StmtKind::Each(_) = &stmt.kind {
+            return Ok(None);
+        }
+        self.spend(1)?;
+        self.span = Some(&stmt.span);
+        let holds = match &stmt.kind {
+            StmtKind::Test(source) => match self.value(source)? {
+                Found::None => false,
+                Found::One(value) => !value.is_false(),
+                Found::Several => return Ok(None),
+            },
+            StmtKind::Match(source, pattern) => match self.value(source)? {
+                Found::None => false,
+                Found::One(value) => self.matches(pattern, value)?,
+                Found::Several => return Ok(None),
+            },
+            StmtKind::Not(body) => !self.succeeds(body)?,
+            StmtKind::Every(every) => self.every(every)?,
+            StmtKind::Any(bodies) => self.any(bodies)?,
+            StmtKind::With(..) | StmtKind::Each(_) => return Ok(None),
+        };
+        self.report(holds, stmt);
+        Ok(Some(holds))
+    }
+
+    /// Runs `rest` for each way in which a statement holds that may do so in several.
+    #[inline(never)]
+    fn each_way(&mut self, stmt: &'a Stmt, rest: &'a [Stmt], next: Next<'_, 'a>) -> Flow {
+        match &stmt.kind {
+            StmtKind::Match(_, pattern) => self.several(stmt, Some(pattern), rest, next),
+            StmtKind::With(with, body) => self.run_with(with, body, rest, next),
+            StmtKind::Each(bodies) => self.each_body(bodies, rest, next),
+            _ => self.several(stmt, None, rest, next),
+        }
+    }
+
+    /// Runs `body` for each of several values of a statement that holds; reports a failure if it held
+    /// for none.
+    #[inline]
+    fn several(
         &mut self,
         stmt: &'a Stmt,
-        several: Several<'a>,
-        on: &mut dyn FnMut(&mut Self, Value<'a>) -> Result<bool, Stop>,
+        pattern: Option<&'a Pattern>,
+        body: &'a [Stmt],
+        next: Next<'_, 'a>,
     ) -> Flow {
-        let mut any = false;
-        self.each(several, &mut |machine, value| {
-            machine.span = Some(stmt.span);
-            any |= on(machine, value)?;
-            Ok(())
-        })?;
-        if !any {
-            self.report(EventKind::Failed, stmt.span, stmt.generated);
+        let mut rest = Rest { stmt, pattern, body, next, held: false };
+        match self.pending {
+            Pending::Entries(collection, key, path) => {
+                self.each_entry(collection, key, path, &mut rest)?;
+            }
+            Pending::Rows(rows) => {
+                for row in rows {
+                    self.spend(1)?;
+                    self.go_on(row, &mut rest)?;
+                }
+            }
+        }
+        if !rest.held {
+            self.report(false, stmt);
         }
         Ok(())
     }
 
+    fn each_entry(
+        &mut self,
+        collection: Value<'a>,
+        key: &'a Pattern,
+        path: &'a [Operand],
+        rest: &mut Rest<'_, 'a>,
+    ) -> Flow {
+        let count = collection.entry_count().unwrap_or(0);
+        self.nested(|machine| {
+            for index in 0..count {
+                machine.spend(1)?;
+                let value = match key {
+                    Pattern::Any => collection.element(index),
+                    pattern => match collection.entry(index) {
+                        Some((key, value)) if machine.matches(pattern, key)? => Some(value),
+                        Some(_) => continue,
+                        None => None,
+                    },
+                };
+                let Some(value) = value else { break };
+                match machine.follow(value, path)? {
+                    Found::None => {}
+                    Found::One(value) => machine.go_on(value, rest)?,
+                    Found::Several => {
+                        if let Pending::Entries(collection, key, path) = machine.pending {
+                            machine.each_entry(collection, key, path, rest)?;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs what is behind a statement with several values for one of them.
+    #[inline]
+    fn go_on(&mut self, value: Value<'a>, rest: &mut Rest<'_, 'a>) -> Flow {
+        self.span = Some(&rest.stmt.span);
+        let holds = match rest.pattern {
+            None => !value.is_false(),
+            Some(pattern) => self.matches(pattern, value)?,
+        };
+        if !holds {
+            return Ok(());
+        }
+        rest.held = true;
+        self.report(true, rest.stmt);
+        self.run(rest.body, rest.next)
+    }
+
     /// Whether `body` holds in at least one way.
     pub(super) fn succeeds(&mut self, body: &'a [Stmt]) -> Result<bool, Stop> {
-        match self.run(body, &mut |_| Err(Stop::Enough)) {
-            Ok(()) => Ok(false),
-            Err(Stop::Enough) => Ok(true),
-            Err(error) => Err(error),
+        self.nested(|machine| machine.succeeds_here(body))
+    }
+
+    #[inline(never)]
+    fn succeeds_here(&mut self, body: &'a [Stmt]) -> Result<bool, Stop> {
+        let mut left = body.iter();
+        while let Some(stmt) = left.next() {
+            match self.holds(stmt)? {
+                Some(true) => {}
+                Some(false) => return Ok(false),
+                None => {
+                    let flow = self.each_way(stmt, left.as_slice(), &mut |_| Err(Stop::Enough));
+                    return match flow {
+                        Ok(()) => Ok(false),
+                        Err(Stop::Enough) => Ok(true),
+                        Err(error) => Err(error),
+                    };
+                }
+            }
         }
+        Ok(true)
     }
 
     /// Runs `rest` for each success of each body.
@@ -157,56 +256,34 @@ impl<'a> Machine<'a> {
         Ok(true)
     }
 
-    fn values(&mut self, source: &'a Source) -> Result<Values<'a>, Stop> {
+    #[inline(always)]
+    fn value(&mut self, source: &'a Source) -> Result<Found<'a>, Stop> {
         match source {
-            Source::Term(term) => self.term(term).map(Values::One),
-            Source::Ref(reference) => Ok(match self.walk(reference)? {
-                Walked::Done(value) => Values::One(value),
-                Walked::Undefined => Values::None,
-                each @ Walked::Each(..) => Values::Several(Several::Ref(each)),
-            }),
-            Source::Call(call) => {
-                let value = self.call(call)?;
-                if self.is_relation(call) {
-                    let rows = value.and_then(Value::as_array);
-                    return Ok(rows.map_or(Values::None, |it| Values::Several(Several::Rows(it))));
-                }
-                Ok(value.map_or(Values::None, Values::One))
-            }
+            Source::Ref(reference) => self.walk(reference),
+            Source::Call(call) => self.called(call),
+            Source::Term(term) => self.term(term).map(Found::One),
             Source::Comprehension(comprehension) => {
-                self.comprehension(comprehension).map(Values::One)
-            }
-        }
-    }
-
-    /// Runs `on` for each of several values.
-    fn each(&mut self, several: Several<'a>, on: Yield<'_, 'a>) -> Flow {
-        match several {
-            Several::Ref(walked) => self.each_of(walked, on),
-            Several::Rows(rows) => {
-                for row in rows {
-                    self.spend(1)?;
-                    on(self, row)?;
-                }
-                Ok(())
+                self.comprehension(comprehension).map(Found::One)
             }
         }
     }
 
     /// The value of a term, which always has one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn term(&mut self, term: &'a Term) -> Result<Value<'a>, Stop> {
         match term {
-            Term::Const(id) => Ok(self.constant(*id)),
             Term::Local(slot) => Ok(self.slot(*slot)),
-            Term::ConstSet(id) => Ok(self.constant_set(*id)),
+            Term::Const(id) => Ok(self.constant(*id)),
             built => self.build(built),
         }
     }
 
-    fn build(&mut self, term: &'a Term) -> Result<Value<'a>, Stop> {
+    #[inline(never)]
+    pub(super) fn build(&mut self, term: &'a Term) -> Result<Value<'a>, Stop> {
         match term {
-            Term::Const(_) | Term::ConstSet(_) | Term::Local(_) => self.term(term),
+            Term::Const(id) => Ok(self.constant(*id)),
+            Term::Local(slot) => Ok(self.slot(*slot)),
+            Term::ConstSet(id) => Ok(self.constant_set(*id)),
             Term::Array(items) => {
                 self.with_terms(items, |machine, items| Ok(machine.heap.array(items)?))
             }
@@ -221,20 +298,8 @@ impl<'a> Machine<'a> {
     fn with_terms<T>(
         &mut self,
         terms: &'a [Term],
-        then: impl Fn(&mut Self, &[Value<'a>]) -> Result<T, Stop>,
+        then: impl FnOnce(&mut Self, &[Value<'a>]) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
-        match terms {
-            [] => return then(self, &[]),
-            [term] => {
-                let value = self.term(term)?;
-                return then(self, &[value]);
-            }
-            [first, second] => {
-                let values = [self.term(first)?, self.term(second)?];
-                return then(self, &values);
-            }
-            _ => {}
-        }
         let mut few = [Value::NULL; FEW];
         let mut many = Vec::new();
         let values = match few.get_mut(..terms.len()) {
@@ -276,7 +341,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Matches a value, binding the variables of the pattern.
-    #[inline]
+    #[inline(always)]
     pub(super) fn matches(&mut self, pattern: &'a Pattern, value: Value<'a>) -> Result<bool, Stop> {
         match pattern {
             Pattern::Any => Ok(true),
@@ -284,13 +349,24 @@ impl<'a> Machine<'a> {
                 self.bind(*slot, value);
                 Ok(true)
             }
+            Pattern::Equal(Term::Const(id)) => match self.constants.get(id.0 as usize) {
+                // No other string is equal to one that is UTF-8.
+                Some(Json::String(text)) => Ok(value.as_utf8() == Some(text.as_str())),
+                Some(Json::Bool(expected)) => Ok(value.as_bool() == Some(*expected)),
+                _ => self.matches_parts(pattern, value),
+            },
             other => self.matches_parts(other, value),
         }
     }
 
+    #[inline(never)]
     fn matches_parts(&mut self, pattern: &'a Pattern, value: Value<'a>) -> Result<bool, Stop> {
         match pattern {
-            Pattern::Any | Pattern::Bind(_) => self.matches(pattern, value),
+            Pattern::Any => Ok(true),
+            Pattern::Bind(slot) => {
+                self.bind(*slot, value);
+                Ok(true)
+            }
             Pattern::Equal(term) => {
                 let expected = self.term(term)?;
                 if expected.is_composite() {
@@ -327,19 +403,27 @@ impl<'a> Machine<'a> {
         }
     }
 
+    #[inline(never)]
     fn comprehension(&mut self, comprehension: &'a Comprehension) -> Result<Value<'a>, Stop> {
         match &comprehension.head {
             Collect::Array(head) => {
-                let items = self.collect(&comprehension.body, |machine| machine.term(head))?;
-                Ok(self.heap.array(&items)?)
+                let items = self.collect(&comprehension.body, head)?;
+                let array = self.heap.array(&items);
+                self.put_values(items);
+                Ok(array?)
             }
             Collect::Set(head) => {
-                let items = self.collect(&comprehension.body, |machine| machine.term(head))?;
-                Ok(self.heap.set(items)?)
+                let mut items = self.collect(&comprehension.body, head)?;
+                let set = self.heap.set_of(&mut items);
+                self.put_values(items);
+                Ok(set?)
             }
             Collect::Object(key, value) => {
-                let entries = self.collect(&comprehension.body, |machine| {
-                    Ok((machine.term(key)?, machine.term(value)?))
+                let mut entries = Vec::with_capacity(SOME);
+                self.run(&comprehension.body, &mut |machine| {
+                    machine.heap.budget().allocate(size_of::<(Value<'_>, Value<'_>)>())?;
+                    entries.push((machine.term(key)?, machine.term(value)?));
+                    Ok(())
                 })?;
                 match self.heap.object_unless_conflict(entries)? {
                     Some(object) => Ok(object),
@@ -349,33 +433,79 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn collect<T>(
-        &mut self,
-        body: &'a [Stmt],
-        head: impl Fn(&mut Self) -> Result<T, Stop>,
-    ) -> Result<Vec<T>, Stop> {
-        let mut collected = Vec::with_capacity(SOME);
+    fn collect(&mut self, body: &'a [Stmt], head: &'a Term) -> Result<Vec<Value<'a>>, Stop> {
+        let mut collected = self.take_values();
         self.run(body, &mut |machine| {
-            machine.heap.budget().allocate(size_of::<T>())?;
-            collected.push(head(machine)?);
+            machine.heap.budget().allocate(size_of::<Value<'_>>())?;
+            collected.push(machine.term(head)?);
             Ok(())
         })?;
         Ok(collected)
     }
 
-    /// The value of a call, or the rows of a relation as an array.
-    fn call(&mut self, call: &'a Call) -> Result<Option<Value<'a>>, Stop> {
-        self.with_terms(&call.args, |machine, args| machine.call_with(call.callee, args))
+    /// Memory for values that are collected.
+    pub(super) fn take_values(&mut self) -> Vec<Value<'a>> {
+        self.spare_values.pop().unwrap_or_else(|| Vec::with_capacity(SOME))
     }
 
-    fn call_with(&mut self, callee: Callee, args: &[Value<'a>]) -> Result<Option<Value<'a>>, Stop> {
-        match self.mock(callee) {
-            Some(Mock::Value(value)) => Ok(Some(value)),
-            Some(Mock::Callee(other)) => {
-                self.without_mocks(|machine| machine.call_unmocked(other, args))
-            }
-            None => self.call_unmocked(callee, args),
+    /// Keeps it for others, unless it is large.
+    pub(super) fn put_values(&mut self, mut values: Vec<Value<'a>>) {
+        if values.capacity() <= MANY {
+            values.clear();
+            self.spare_values.push(values);
         }
+    }
+
+    /// The value of a call.
+    #[inline(never)]
+    fn called(&mut self, call: &'a Call) -> Result<Found<'a>, Stop> {
+        match call.args.as_slice() {
+            [first] => {
+                let args = [self.term(first)?];
+                self.called_with(call.callee, &args)
+            }
+            [first, second] => {
+                let args = [self.term(first)?, self.term(second)?];
+                self.called_with(call.callee, &args)
+            }
+            args => self.called_with_many(call.callee, args),
+        }
+    }
+
+    #[inline(never)]
+    fn called_with_many(&mut self, callee: Callee, args: &'a [Term]) -> Result<Found<'a>, Stop> {
+        self.with_terms(args, |machine, args| machine.called_with(callee, args))
+    }
+
+    #[inline(always)]
+    fn called_with(&mut self, callee: Callee, args: &[Value<'a>]) -> Result<Found<'a>, Stop> {
+        if self.program.replaces_functions
+            && let Some(mock) = self.mock(callee)
+        {
+            let value = match mock {
+                Mock::Value(value) => Some(value),
+                Mock::Callee(other) => {
+                    self.without_mocks(|machine| machine.call_unmocked(other, args))?
+                }
+            };
+            return Ok(value.map_or(Found::None, Found::One));
+        }
+        let value = match callee {
+            Callee::Function(group) => self.call_function(group, args)?,
+            Callee::Builtin(id) => {
+                let Some(builtin) = self.builtin(id) else { return Ok(Found::None) };
+                let value = self.call_builtin(builtin, args)?;
+                if builtin.run.is_some_and(|run| run.relation) {
+                    let rows = value.and_then(Value::as_array);
+                    return Ok(rows.map_or(Found::None, |rows| {
+                        self.pending = Pending::Rows(rows);
+                        Found::Several
+                    }));
+                }
+                value
+            }
+        };
+        Ok(value.map_or(Found::None, Found::One))
     }
 
     fn call_unmocked(
@@ -385,35 +515,32 @@ impl<'a> Machine<'a> {
     ) -> Result<Option<Value<'a>>, Stop> {
         match callee {
             Callee::Function(group) => self.call_function(group, args),
-            Callee::Builtin(id) => self.call_builtin(id, args),
+            Callee::Builtin(id) => match self.builtin(id) {
+                Some(builtin) => self.call_builtin(builtin, args),
+                None => Ok(None),
+            },
         }
     }
 
+    #[inline]
     fn builtin(&self, id: BuiltinId) -> Option<&'a Builtin> {
         self.program.builtins.get(id.0 as usize)
     }
 
-    fn is_relation(&self, call: &Call) -> bool {
-        match call.callee {
-            Callee::Builtin(id) => {
-                let run = self.builtin(id).and_then(|builtin| builtin.run);
-                run.is_some_and(|run| run.relation) && self.mock(call.callee).is_none()
-            }
-            Callee::Function(_) => false,
-        }
-    }
-
+    #[inline]
     fn call_builtin(
         &mut self,
-        id: BuiltinId,
+        builtin: &'a Builtin,
         args: &[Value<'a>],
     ) -> Result<Option<Value<'a>>, Stop> {
-        let Some(builtin) = self.builtin(id) else { return Ok(None) };
         let outcome = match builtin.run {
             Some(run) => (run.eval)(&mut self.builtins, args),
             None => self.builtins.call_host_function(&builtin.name, args),
         };
-        outcome.or_else(|error| self.builtin_failed(builtin, error))
+        match outcome {
+            Ok(value) => Ok(value),
+            Err(error) => self.builtin_failed(builtin, error),
+        }
     }
 
     #[cold]

@@ -246,12 +246,12 @@ impl<'a> Machine<'a> {
     }
 
     /// Forgets the calls for now, and gives them.
-    fn fresh_calls(&mut self) -> Calls<'a> {
+    fn fresh_calls(&mut self) -> Box<Calls<'a>> {
         let fresh = self.spare_calls.pop().unwrap_or_default();
         std::mem::replace(self.calls_mut(), fresh)
     }
 
-    fn put_calls_back(&mut self, calls: Calls<'a>) {
+    fn put_calls_back(&mut self, calls: Box<Calls<'a>>) {
         let mut spare = std::mem::replace(self.calls_mut(), calls);
         spare.clear();
         self.spare_calls.push(spare);

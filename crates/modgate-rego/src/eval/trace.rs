@@ -2,7 +2,7 @@
 
 use crate::{
     ast::Span,
-    ir::{Program, Rule},
+    ir::{Program, Rule, Stmt},
     value::Value,
 };
 
@@ -60,9 +60,10 @@ impl<'e, 'a> Event<'e, 'a> {
 impl<'a> Machine<'a> {
     /// Reports one expression; without a tracer this costs a comparison.
     #[inline]
-    pub(super) fn report(&mut self, kind: EventKind, span: Span, generated: bool) {
-        if self.tracer.is_some() && !generated {
-            self.report_to_tracer(kind, span);
+    pub(super) fn report(&mut self, holds: bool, stmt: &Stmt) {
+        if self.tracer.is_some() && !stmt.generated {
+            let kind = if holds { EventKind::Succeeded } else { EventKind::Failed };
+            self.report_to_tracer(kind, stmt.span);
         }
     }
 

@@ -8,7 +8,10 @@ use std::{collections::HashMap, sync::Arc};
 use modgate_value::{Str, Value as Json};
 
 use crate::{
-    ir::{Base, Constant, InputPath, Operand, PathId, Program, Ref, Source, Stmt, StmtKind, Term},
+    ir::{
+        Base, Constant, Hint, InputPath, Operand, PathId, Program, Ref, Source, Stmt, StmtKind,
+        Term,
+    },
     share,
 };
 
@@ -27,7 +30,8 @@ pub(super) fn numbered(program: Program, known: &str) -> Program {
         rule.keyed.iter_mut().for_each(|keyed| places.body(&mut keyed.body));
     }
     let paths = places.paths.into();
-    Program { rules: rules.into(), paths, ..program }
+    let hints = constants.iter().map(|_| Hint::default()).collect();
+    Program { rules: rules.into(), paths, hints, ..program }
 }
 
 struct Places<'p> {

@@ -91,6 +91,22 @@ impl<'a> Heap<'a> {
         Value::str(self.arena.0.alloc_str(text))
     }
 
+    /// The parts one after the other, of `length` bytes together, which have been charged.
+    pub(crate) fn charged_parts<'t>(
+        self,
+        length: usize,
+        parts: impl Iterator<Item = &'t str>,
+    ) -> Option<Value<'a>> {
+        let text = self.arena.0.alloc_slice_fill_copy(length, 0);
+        let mut left = &mut *text;
+        for part in parts {
+            let (here, rest) = left.split_at_mut_checked(part.len())?;
+            here.copy_from_slice(part.as_bytes());
+            left = rest;
+        }
+        std::str::from_utf8(text).ok().map(Value::str)
+    }
+
     /// A string of any bytes, as Go's are.
     ///
     /// # Errors
@@ -175,8 +191,13 @@ impl<'a> Heap<'a> {
     ///
     /// Any [`Limit`].
     pub fn set(self, mut items: Vec<Value<'a>>) -> Result<Value<'a>, Limit> {
-        self.sort_set(&mut items)?;
-        self.set_from_sorted(&items)
+        self.set_of(&mut items)
+    }
+
+    /// As [`set`](Self::set), of items whose memory is used again.
+    pub(crate) fn set_of(self, items: &mut Vec<Value<'a>>) -> Result<Value<'a>, Limit> {
+        self.sort_set(items)?;
+        self.set_from_sorted(items)
     }
 
     /// Sorts `items` and drops repeated ones, as [`set`](Self::set) does.
