@@ -645,14 +645,20 @@ impl<'a> Machine<'_, 'a> {
         };
         let mut error = None;
         for index in 0..range.entries().unwrap_or(0) {
-            let Some((key, value)) = range.entry(index) else { break };
-            let only = if is_list { value } else { key };
-            self.locals.truncate(depth);
-            if fold.two {
-                self.locals.extend([Local::Value(key), Local::Value(value)]);
+            let (key, only) = if is_list && !fold.two {
+                let Some(item) = range.item(index) else { break };
+                self.rename(depth, item);
+                (Val::Null, item)
             } else {
-                self.locals.push(Local::Value(only));
-            }
+                let Some((key, value)) = range.entry(index) else { break };
+                self.locals.truncate(depth);
+                let only = if is_list { value } else { key };
+                self.locals.push(Local::Value(if fold.two { key } else { only }));
+                if fold.two {
+                    self.locals.push(Local::Value(value));
+                }
+                (key, only)
+            };
             self.heap.budget.spend(1)?;
             if let Gathered::Truth(truth) = gathered {
                 let exists = fold.which == Macro::Exists;
@@ -694,6 +700,18 @@ impl<'a> Machine<'_, 'a> {
             Gathered::Count(count) => Ok(Val::Bool(count == 1)),
             Gathered::List(items) => self.heap.built_list(items),
             Gathered::Map(entries) => self.heap.map(&entries),
+        }
+    }
+
+    /// Gives the name at a place in scope, the last one, another value.
+    #[inline]
+    fn rename(&mut self, place: usize, value: Val<'a>) {
+        match self.locals.get_mut(place) {
+            Some(slot) => {
+                *slot = Local::Value(value);
+                self.locals.truncate(place + 1);
+            }
+            None => self.locals.push(Local::Value(value)),
         }
     }
 

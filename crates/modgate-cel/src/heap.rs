@@ -156,6 +156,9 @@ impl<'a> Heap<'a> {
         if map.entries() == Some(0) {
             return Ok(None);
         }
+        if let (Val::Map(entries), Val::String(text)) = (map, key) {
+            return self.find_text(entries, text);
+        }
         let keys = [Some(key), as_int(key), as_uint(key)];
         for key in keys.into_iter().flatten() {
             for index in 0..map.entries().unwrap_or(0) {
@@ -164,6 +167,21 @@ impl<'a> Heap<'a> {
                 {
                     return Ok(Some(value));
                 }
+            }
+        }
+        Ok(None)
+    }
+
+    fn find_text(self, entries: &[(Val<'a>, Val<'a>)], key: &str) -> Result<Option<Val<'a>>> {
+        for (name, value) in entries {
+            self.budget.spend(1)?;
+            let Val::String(name) = name else {
+                hashable(*name)?;
+                continue;
+            };
+            self.budget.spend(name.len().min(key.len()) as u64 / 64)?;
+            if *name == key {
+                return Ok(Some(*value));
             }
         }
         Ok(None)
@@ -372,8 +390,27 @@ impl<'a> Heap<'a> {
 
     /// Whether a list has an element equal to `wanted`.
     pub(crate) fn contains(self, list: Val<'a>, wanted: Val<'a>) -> Result<bool> {
+        if let Val::String(text) = wanted {
+            return self.contains_text(list, text);
+        }
         for item in list.items() {
             if self.is_equal(wanted, item)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl<'a> Heap<'a> {
+    /// As [`contains`](Self::contains), which costs the same.
+    fn contains_text(self, list: Val<'a>, text: &str) -> Result<bool> {
+        for index in 0..list.entries().unwrap_or(0) {
+            let Some(item) = list.item(index) else { break };
+            self.budget.spend(1)?;
+            let Val::String(item) = item else { continue };
+            self.budget.spend(text.len().min(item.len()) as u64 / 64)?;
+            if item == text {
                 return Ok(true);
             }
         }

@@ -69,6 +69,18 @@ pub(crate) fn tokens(text: &str) -> (Vec<(Token, Span)>, Vec<Issue>) {
     }
 }
 
+/// The text of an expression without blanks and comments between its tokens: expressions that read the same by it
+/// are the same program.
+pub fn canonical(text: &str) -> String {
+    let mut whole = String::with_capacity(text.len());
+    for (_, span) in tokens(text).0 {
+        // Between two tokens there may be a line break.
+        whole.push_str(text.get(span.start..span.end).unwrap_or_default());
+        whole.push('\n');
+    }
+    whole
+}
+
 struct Lexer<'t> {
     text: &'t str,
     at: usize,

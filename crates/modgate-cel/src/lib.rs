@@ -86,7 +86,7 @@ pub use error::{Errors, EvalError, Issue};
 pub use eval::compose::{Activation, CostLimits, Evaluation, Variables};
 pub use expression::Expression;
 pub use functions::{Signature, signatures};
-pub use lexer::is_reserved;
+pub use lexer::{canonical, is_reserved};
 pub use library::{Access, Action, Asked, Authorization, Authorizer};
 
 pub use library::{Cidr, Ip, NamedFormat, Opaque, Quantity, Semver, Url};

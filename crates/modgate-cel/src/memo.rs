@@ -77,6 +77,8 @@ pub struct VariableKeys {
     /// Of their names.
     names: Box<[Key]>,
     values: Box<[Key]>,
+    /// Those that also say what the variables come to that these read.
+    exact: Box<[Key]>,
     /// The variables that keys say enough about, by their places.
     told: u64,
     /// What variables are known to come to.
@@ -93,6 +95,9 @@ pub struct VariableKey {
     pub name: Key,
     /// The key of its expression.
     pub value: Key,
+    /// A key that also says what the variables come to that it reads, if all of them are of inputs or known ahead;
+    /// [`Key::NONE`] if not, or if it would say no more.
+    pub exact: Key,
     /// Whether each expression that reads it has in its own key all that the parts depend on that it reads. The
     /// whole value then need not be the same.
     pub told: bool,
@@ -102,16 +107,18 @@ impl VariableKeys {
     /// The keys of these variables; `None` for too many.
     pub fn new(keys: impl IntoIterator<Item = VariableKey>) -> Option<Self> {
         let mut all = Self::default();
-        let (mut names, mut values) = (Vec::new(), Vec::new());
-        for VariableKey { name, value, told } in keys {
+        let (mut names, mut values, mut exacts) = (Vec::new(), Vec::new(), Vec::new());
+        for VariableKey { name, value, exact, told } in keys {
             if names.len() >= MAX_SHARED_VARIABLES {
                 return None;
             }
             all.told |= u64::from(told) << names.len();
             names.push(name);
             values.push(value);
+            exacts.push(exact);
         }
-        Some(Self { names: names.into(), values: values.into(), ..all })
+        let (names, values, exact) = (names.into(), values.into(), exacts.into());
+        Some(Self { names, values, exact, ..all })
     }
 
     /// With what variables are known to come to.
@@ -139,6 +146,10 @@ impl VariableKeys {
         self.values.get(index).copied().unwrap_or(Key::NONE)
     }
 
+    pub(crate) fn exact(&self, index: usize) -> Key {
+        self.exact.get(index).copied().unwrap_or_default()
+    }
+
     /// The variable of that name, which is looked for at `near` first.
     #[inline]
     pub(crate) fn named(&self, name: Key, near: usize) -> Option<usize> {
@@ -150,7 +161,7 @@ impl VariableKeys {
 }
 
 /// How much of a usual request there is room for at first.
-const ROOM: usize = 224;
+const ROOM: usize = 448;
 
 /// Outcomes by key, for one request.
 #[derive(Debug)]
@@ -282,13 +293,25 @@ impl<'a> Memo<'a> {
 
     /// The latest outcome with this key.
     pub(crate) fn get(&self, key: Key) -> Option<&'a Shared<'a>> {
+        if key.is_none() {
+            return None;
+        }
         self.outcomes.borrow().get(&key).copied()
     }
 
-    /// Keeps an outcome beside the others that have this key, as long as there is room.
+    /// Gives an outcome another key.
+    pub(crate) fn alias(&self, exact: Key, shared: &'a Shared<'a>) {
+        let mut outcomes = self.outcomes.borrow_mut();
+        if !exact.is_none() && outcomes.len() < MAX_OUTCOMES {
+            outcomes.insert(exact, shared);
+        }
+    }
+
+    /// Keeps an outcome beside the others that have this key, and by an exact key that no other has, as long as
+    /// there is room.
     pub(crate) fn put(
         &self,
-        key: Key,
+        (key, exact): (Key, Key),
         (result, spent): (Kept<'a>, Spent),
         (parts, read): (&'a [Part<'a>], &'a [Read<'a>]),
         arena: &'a Arena,
@@ -296,11 +319,20 @@ impl<'a> Memo<'a> {
         let mut outcomes = self.outcomes.borrow_mut();
         let other = outcomes.get(&key).copied();
         let others = other.map_or(0, |other| other.others + 1);
-        if others >= MAX_OTHERS || others == 0 && outcomes.len() >= MAX_OUTCOMES {
+        let has_room = outcomes.len() < MAX_OUTCOMES;
+        let is_kept = others < MAX_OTHERS && (others > 0 || has_room);
+        let is_exact = !exact.is_none() && has_room;
+        if !is_kept && !is_exact {
             return None;
         }
-        let shared = arena.0.alloc(Shared { result, spent, parts, read, other, others });
-        outcomes.insert(key, shared);
+        let other = other.filter(|_| is_kept);
+        let shared = &*arena.0.alloc(Shared { result, spent, parts, read, other, others });
+        if is_kept {
+            outcomes.insert(key, shared);
+        }
+        if is_exact {
+            outcomes.insert(exact, shared);
+        }
         Some(shared)
     }
 }

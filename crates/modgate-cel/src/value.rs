@@ -194,6 +194,7 @@ impl<'a> Val<'a> {
     /// How many characters, bytes or entries it has.
     pub fn size(self) -> Option<usize> {
         Some(match self {
+            Self::String(text) if text.is_ascii() => text.len(),
             Self::String(text) => text.chars().count(),
             Self::Bytes(bytes) => bytes.len(),
             _ => return self.entries(),

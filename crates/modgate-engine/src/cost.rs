@@ -121,7 +121,8 @@ impl Usage {
     pub(crate) fn add(&self, shard: usize, cost: Cost) {
         let Some(shard) = self.shards.get(shard % SHARDS) else { return };
         let shard = shard.get_or_init(Box::default);
-        let nanoseconds = u64::try_from(cost.time.as_nanos()).unwrap_or(u64::MAX);
+        let seconds = cost.time.as_secs().saturating_mul(1_000_000_000);
+        let nanoseconds = seconds.saturating_add(u64::from(cost.time.subsec_nanos()));
         for (counter, more) in [
             (&shard.evaluations, cost.evaluations),
             (&shard.nanoseconds, nanoseconds),

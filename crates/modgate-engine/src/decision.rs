@@ -400,14 +400,22 @@ impl Decision {
     /// Violations of constraints, in the order in which they are shown. A violation may both deny and
     /// warn (EA-2).
     pub(crate) fn conclude(&mut self, violations: Vec<Violation>) {
-        let lines = |action: EnforcementAction| -> Vec<String> {
-            let meant = violations.iter().filter(|violation| violation.actions.contains(&action));
-            meant.map(Violation::line).collect()
+        let meant = |action: EnforcementAction| {
+            violations.iter().filter(move |violation| violation.actions.contains(&action))
         };
-        let denials = lines(EnforcementAction::Deny);
-        self.warn(lines(EnforcementAction::Warn));
-        if !denials.is_empty() {
-            self.deny(403, denials.join("\n"));
+        self.warn(meant(EnforcementAction::Warn).map(Violation::line).collect());
+        let denials = || meant(EnforcementAction::Deny);
+        // Most lines have no guidance.
+        let room = |it: &Violation| it.constraint.len() + it.message.len() + 4;
+        let mut reason = String::with_capacity(denials().map(room).sum());
+        for (index, violation) in denials().enumerate() {
+            if index > 0 {
+                reason.push('\n');
+            }
+            violation.add_line(&mut reason);
+        }
+        if denials().next().is_some() {
+            self.deny(403, reason);
         }
         self.stages.constraints = StageReport::of(self.allowed);
         self.violations = violations;

@@ -29,8 +29,12 @@ impl Variables {
         }
         // Each variable has a key of its own.
         let key = |number: usize| Key::new(number as u128 + 1);
-        let numbered =
-            (0..names.len()).map(|at| VariableKey { name: key(at), value: key(at), told: true });
+        let numbered = (0..names.len()).map(|at| VariableKey {
+            name: key(at),
+            value: key(at),
+            exact: Key::NONE,
+            told: true,
+        });
         let Some(keys) = VariableKeys::new(numbered) else { return Ahead::default() };
         let arena = Arena::new();
         let memo = Memo::new();

@@ -144,7 +144,8 @@ pub struct Evaluation<'a> {
     variables: &'a Variables,
     /// What variables came to, by their places.
     values: &'a [Cell<Option<Slot<'a>>>],
-    /// The variables that were paid for, by their places; only while sharing. Not all have a value yet.
+    /// The variables that were paid for, by their places; only while sharing. Those that are known ahead may have no
+    /// value yet.
     paid: Cell<u64>,
     limits: CostLimits,
     remaining: Cell<u64>,
@@ -195,10 +196,11 @@ impl Bill {
     }
 }
 
-/// Variables in the order in which they were read, in the arena.
+/// Variables in the order in which they were read, in the arena. There are no more than 64 of them while outcomes
+/// are shared.
 #[derive(Default)]
 struct Order<'a> {
-    room: Cell<&'a [Cell<usize>]>,
+    room: Cell<&'a [Cell<u8>]>,
     length: Cell<usize>,
 }
 
@@ -206,10 +208,11 @@ impl<'a> Order<'a> {
     fn push(&self, index: usize, arena: &'a Arena) {
         let (length, room) = (self.length.get(), self.room.get());
         if length == room.len() {
-            let old = |at: usize| Cell::new(room.get(at).map_or(0, Cell::get));
-            self.room.set(arena.0.alloc_slice_fill_with((2 * length).max(ROOM), old));
+            let more = arena.0.alloc_slice_fill_with((2 * length).max(ROOM), |_| Cell::new(0));
+            more.iter().zip(room).for_each(|(to, from)| to.set(from.get()));
+            self.room.set(more);
         }
-        if let Some(slot) = self.room.get().get(length) {
+        if let (Some(slot), Ok(index)) = (self.room.get().get(length), u8::try_from(index)) {
             slot.set(index);
             self.length.set(length + 1);
         }
@@ -217,12 +220,12 @@ impl<'a> Order<'a> {
 
     fn since(&self, start: usize) -> impl Iterator<Item = usize> {
         let order = self.room.get().get(start..self.length.get()).unwrap_or_default();
-        order.iter().map(Cell::get)
+        order.iter().map(|index| usize::from(index.get()))
     }
 }
 
 /// Room for what the expressions of a usual policy read.
-const ROOM: usize = 32;
+const ROOM: usize = 64;
 
 /// How deeply variables may read one another, in levels of their expressions.
 const MAX_VARIABLE_DEPTH: u32 = 500;
@@ -284,7 +287,7 @@ impl<'a> Evaluation<'a> {
         let run = || program.run(self, self.limits.expression);
         let (result, cost) = match self.sharing {
             Some((memo, keys)) => {
-                let found = self.shared((memo, keys), key, run);
+                let found = self.shared((memo, keys), (key, Key::NONE), run);
                 (found.value.result(), found.cost)
             }
             None => run(),
@@ -359,7 +362,7 @@ impl<'a> Evaluation<'a> {
                 self.unsettled.set(self.unsettled.get().saturating_add(cost));
                 return Slot { value: Kept::new(&result, self.arena), shared: None };
             };
-            let key = keys.of_value(index);
+            let key = (keys.of_value(index), keys.exact(index));
             let found = self.shared((memo, keys), key, || self.compute(program));
             self.unsettled.set(self.unsettled.get().saturating_add(found.cost));
             self.paid.set(self.paid.get() | place(index));
@@ -374,23 +377,18 @@ impl<'a> Evaluation<'a> {
         Slot { value: failed(message), ..slot }
     }
 
-    /// The variable number `index`, if it is known ahead, or was paid for with something that reads it.
+    /// The variable number `index`, if it is known ahead.
     fn ready(&self, index: usize) -> Option<Slot<'a>> {
-        let (memo, keys) = self.sharing?;
-        let is_paid = self.paid.get() & place(index) != 0;
-        if let Some(known) = self.ahead(keys, index) {
-            if !is_paid {
-                let mut bill = Bill::default();
-                self.add_ahead(&mut bill, keys, known);
-                if let Err(exhausted) = self.settle(&bill)? {
-                    return Some(Slot { value: Kept::Exhausted(exhausted), shared: None });
-                }
+        let (_, keys) = self.sharing?;
+        let known = self.ahead(keys, index)?;
+        if self.paid.get() & place(index) == 0 {
+            let mut bill = Bill::default();
+            self.add_ahead(&mut bill, keys, known);
+            if let Err(exhausted) = self.settle(&bill)? {
+                return Some(Slot { value: Kept::Exhausted(exhausted), shared: None });
             }
-            let value = Kept::new(&known.outcome(self.arena), self.arena);
-            return Some(Slot { value, shared: None });
         }
-        let shared = is_paid.then(|| memo.get(keys.of_value(index))).flatten()?;
-        Some(Slot { value: shared.result, shared: Some(shared) })
+        Some(Slot { value: known.outcome(self.arena), shared: None })
     }
 
     /// What a variable is known to come to. It was computed with the limits of validations.
@@ -438,16 +436,23 @@ impl<'a> Evaluation<'a> {
     fn shared(
         &self,
         (memo, keys): (&'a Memo<'a>, &'a VariableKeys),
-        key: Key,
+        (key, exact): (Key, Key),
         compute: impl FnOnce() -> (Outcome<'a>, u64),
     ) -> Found<'a> {
-        let first = if key.is_none() { None } else { memo.get(key) };
         // Most read nothing that has to be compared.
+        if let Some(shared) = memo.get(exact)
+            && shared.read.is_empty()
+            && let Some(found) = self.paid(shared, keys)
+        {
+            return found;
+        }
+        let first = memo.get(key);
         if let Some(first) = first
             && first.read.is_empty()
             && self.agrees(first, keys)
             && let Some(found) = self.paid(first, keys)
         {
+            memo.alias(exact, first);
             return found;
         }
         let outside = (self.read.replace(0), self.elsewhere.replace(Spent::default()));
@@ -466,7 +471,8 @@ impl<'a> Evaluation<'a> {
                 steps: now.steps.saturating_sub(before.steps + elsewhere.steps),
                 bytes: now.bytes.saturating_sub(before.bytes + elsewhere.bytes),
             };
-            let shared = memo.put(key, (value, spent), self.read_since(start, keys), self.arena);
+            let read = self.read_since(start, keys);
+            let shared = memo.put((key, exact), (value, spent), read, self.arena);
             Found { value, cost, shared }
         });
         self.order.length.set(start);
@@ -541,14 +547,12 @@ impl<'a> Evaluation<'a> {
 
     /// Whether what an outcome depends on comes to the same here, as far as that is known ahead.
     fn agrees(&self, shared: &Shared<'a>, keys: &'a VariableKeys) -> bool {
-        shared.parts.iter().all(|part| {
-            let index = keys.named(part.name, part.place);
-            match part.source {
-                Source::Inputs(_) => index.is_some(),
-                Source::Ahead(same) => {
-                    let known = index.and_then(|index| self.ahead(keys, index));
-                    known.is_some_and(|known| same.is_none() || known.same == same)
-                }
+        shared.parts.iter().all(|part| match part.source {
+            Source::Inputs(_) => true,
+            Source::Ahead(same) => {
+                let index = keys.named(part.name, part.place);
+                let known = index.and_then(|index| self.ahead(keys, index));
+                known.is_some_and(|known| same.is_none() || known.same == same)
             }
         })
     }
@@ -593,6 +597,10 @@ impl<'a> Evaluation<'a> {
             match part.source {
                 Source::Inputs(of) => {
                     bill.add(of.spent, place(index));
+                    let slot = Slot { value: of.result, shared: Some(of) };
+                    if let Some(value) = self.values.get(index) {
+                        value.set(Some(slot));
+                    }
                     self.add_parts(bill, of, keys);
                 }
                 Source::Ahead(_) => {
@@ -618,6 +626,12 @@ impl<'a> Evaluation<'a> {
     fn settle(&self, bill: &Bill) -> Option<Result<(), Exhausted>> {
         let Spent { cost, steps, bytes } = bill.spent;
         if steps > self.budget.steps_left() || bytes > self.budget.bytes_left() {
+            // They have no values before they are paid for.
+            for (index, value) in self.values.iter().enumerate() {
+                if bill.places & place(index) != 0 {
+                    value.set(None);
+                }
+            }
             return None;
         }
         self.paid.set(self.paid.get() | bill.places);

@@ -42,6 +42,11 @@ impl FromIterator<Option<Known>> for Ahead {
 }
 
 impl Ahead {
+    /// A digest of what the variable number `index` comes to, if that is known.
+    pub fn digest(&self, index: usize) -> Option<Key> {
+        self.get(index).map(|known| known.same)
+    }
+
     pub(crate) fn get(&self, index: usize) -> Option<&Known> {
         self.0.get(index)?.as_ref()
     }
@@ -62,10 +67,10 @@ impl Known {
         Some(Self { result, spent: shared.spent, behind, same })
     }
 
-    pub(crate) fn outcome<'a>(&'a self, arena: &'a Arena) -> Result<Val<'a>, EvalError> {
+    pub(crate) fn outcome<'a>(&'a self, arena: &'a Arena) -> Kept<'a> {
         match &self.result {
-            Ok(value) => Ok(value.val(arena)),
-            Err(error) => Err(error.clone()),
+            Ok(value) => Kept::Value(value.val(arena)),
+            Err(error) => Kept::new(&Err(error.clone()), arena),
         }
     }
 }

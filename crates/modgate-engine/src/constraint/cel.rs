@@ -237,31 +237,31 @@ impl CelDriver {
         }
         let limits = CostLimits::VALIDATIONS;
         let evaluation = begin(limits);
-        let mut outcomes = Vec::with_capacity(self.validations.len());
+        let key_of = |index| keys.map_or_else(Default::default, |keys| keys.of_validation(index));
+        let mut found = Vec::new();
         for (index, validation) in self.validations.iter().enumerate() {
-            let (key, _) = keys.map_or_else(Default::default, |keys| keys.of_validation(index));
-            match validation.expression.holds_shared(&evaluation, key) {
+            match validation.expression.holds_shared(&evaluation, key_of(index).0) {
+                Ok(true) => {}
+                Ok(false) => found.push((index, validation, None)),
+                Err(Failure::Error(message)) => found.push((index, validation, Some(message))),
                 Err(Failure::OutOfBudget(message)) => return fails(message),
-                Err(Failure::Error(message)) => outcomes.push(Err(message)),
-                Ok(holds) => outcomes.push(Ok(holds)),
             }
         }
-        if outcomes.iter().all(|outcome| *outcome == Ok(true)) {
+        if found.is_empty() {
             return Vec::new();
         }
         let evaluation = begin(CostLimits { total: evaluation.remaining(), ..limits });
-        let evaluated = self.validations.iter().zip(outcomes).enumerate();
-        evaluated
-            .flat_map(|(index, (validation, outcome))| match outcome {
-                Ok(true) => Vec::new(),
-                Ok(false) => {
-                    let (_, key) =
-                        keys.map_or_else(Default::default, |keys| keys.of_validation(index));
-                    vec![RawViolation::bare(self.message(validation, key, &evaluation))]
+        let mut violations = Vec::with_capacity(found.len());
+        for (index, validation, failed) in found {
+            match failed {
+                Some(message) => violations.extend(fails(message)),
+                None => {
+                    let message = self.message(validation, key_of(index).1, &evaluation);
+                    violations.push(RawViolation::bare(message));
                 }
-                Err(message) => fails(message),
-            })
-            .collect()
+            }
+        }
+        violations
     }
 
     /// Whether the match conditions hold: one that is false settles it, whatever others failed.

@@ -70,12 +70,19 @@ impl Violation {
     /// that.
     pub fn line(&self) -> String {
         let mut line = String::with_capacity(self.constraint.len() + self.message.len() + 3);
-        line.extend(["[", &self.constraint, "] ", &self.message]);
+        self.add_line(&mut line);
+        line
+    }
+
+    /// Adds the [line](Self::line) to a text.
+    pub(crate) fn add_line(&self, text: &mut String) {
+        for part in ["[", &self.constraint, "] ", &self.message] {
+            text.push_str(part);
+        }
         let guidance = self.guidance();
         if !guidance.is_empty() {
-            line.push_str(&guidance.to_string());
+            text.push_str(&guidance.to_string());
         }
-        line
     }
 
     /// Who owns the constraint and what to do.
@@ -95,7 +102,7 @@ pub fn review<'c>(
     evaluation: Evaluation<'_>,
     arena: &mut Arena,
 ) -> Vec<Violation> {
-    let mut all = Vec::new();
+    let mut all: Vec<Found<'c>> = Vec::new();
     let mut constraints = constraints.into_iter().peekable();
     // One look at the clock ends one constraint and begins the next.
     let mut mark = evaluation.budget.now();
@@ -114,28 +121,45 @@ pub fn review<'c>(
                 (&mut mark, &mut decided),
             );
             let Some((actions, violations)) = found else { continue };
-            all.extend(violations.into_iter().map(|violation| Violation {
-                kind: constraint.kind().clone(),
-                constraint: constraint.name().clone(),
-                action: constraint.enforcement().name().clone(),
-                actions: actions.to_vec(),
-                message: violation.message,
-                cause: violation.cause,
-                resultant: None,
-                details: violation.details,
-                annotations: constraint.annotations().clone(),
-            }));
+            all.extend(violations.into_iter().map(|raw| Found { constraint, actions, raw }));
         }
     }
-    sort(&mut all);
-    all
+    sorted(all)
 }
 
-/// Sorts violations. There are many of few actions, and most messages differ in their first words.
-fn sort(all: &mut Vec<Violation>) {
-    let Some(mut keys) = keys(all) else {
+/// A violation, and the constraint that has it.
+struct Found<'c> {
+    constraint: &'c CompiledConstraint,
+    actions: &'c [EnforcementAction],
+    raw: RawViolation,
+}
+
+impl Found<'_> {
+    fn action(&self) -> &str {
+        self.constraint.enforcement().name()
+    }
+
+    fn violation(self) -> Violation {
+        let Self { constraint, actions, raw } = self;
+        Violation {
+            kind: constraint.kind().clone(),
+            constraint: constraint.name().clone(),
+            action: constraint.enforcement().name().clone(),
+            actions: actions.to_vec(),
+            message: raw.message,
+            cause: raw.cause,
+            resultant: None,
+            details: raw.details,
+            annotations: constraint.annotations().clone(),
+        }
+    }
+}
+
+/// Violations in their order. There are many of few actions, and most messages differ in their first words.
+fn sorted(mut all: Vec<Found<'_>>) -> Vec<Violation> {
+    let Some(mut keys) = keys(&all) else {
         all.sort_by(order);
-        return;
+        return all.into_iter().map(Found::violation).collect();
     };
     keys.sort_by(|(a, at), (b, other)| {
         a.cmp(b).then_with(|| match (all.get(*at), all.get(*other)) {
@@ -143,19 +167,27 @@ fn sort(all: &mut Vec<Violation>) {
             _ => Ordering::Equal,
         })
     });
-    let mut left: Vec<Option<Violation>> = std::mem::take(all).into_iter().map(Some).collect();
-    all.extend(keys.iter().filter_map(|(_, at)| left.get_mut(*at)?.take()));
+    let mut left: Vec<Option<Found<'_>>> = all.into_iter().map(Some).collect();
+    let found = keys.iter().filter_map(|(_, at)| left.get_mut(*at)?.take());
+    found.map(Found::violation).collect()
 }
 
-/// What violations are sorted by first, the action and the beginning of the message, and their places; `None`
-/// where that may be in another order than [`order`].
-fn keys(all: &[Violation]) -> Option<Vec<((u128, u128), usize)>> {
-    let key = |(at, it): (usize, &Violation)| {
-        let action = &it.action;
-        // With its length at the end it is the whole action.
-        let length = u8::try_from(action.len()).ok().filter(|length| *length < 16)?;
-        let action = beginning(action) | u128::from(length);
-        Some(((action, beginning(&it.message)), at))
+/// What violations are sorted by first, the place of the action among all and the beginning of the message, and
+/// their places; `None` if there are too many actions.
+fn keys(all: &[Found<'_>]) -> Option<Vec<(u128, usize)>> {
+    let mut actions: Vec<&str> = Vec::new();
+    for found in all {
+        let action = found.action();
+        if actions.last() != Some(&action) && !actions.contains(&action) {
+            actions.push(action);
+        }
+        u8::try_from(actions.len()).ok()?;
+    }
+    actions.sort_unstable();
+    let key = |(at, found): (usize, &Found<'_>)| {
+        let place = actions.iter().position(|action| *action == found.action())?;
+        let place = u128::try_from(place).ok()? << 120;
+        Some((place | beginning(&found.raw.message) >> 8, at))
     };
     all.iter().enumerate().map(key).collect()
 }
@@ -169,13 +201,13 @@ fn beginning(text: &str) -> u128 {
 }
 
 /// The violations of one constraint, and their actions; `None` where it does not apply.
-fn of_constraint<'a>(
-    constraint: &'a CompiledConstraint,
+fn of_constraint<'a, 'c: 'a>(
+    constraint: &'c CompiledConstraint,
     admission: &'a Admission,
     evaluation: Evaluation<'a>,
     session: &'a Session<'a>,
     (mark, decided): (&mut Duration, &mut Decided),
-) -> Option<(&'a [EnforcementAction], Vec<RawViolation>)> {
+) -> Option<(&'c [EnforcementAction], Vec<RawViolation>)> {
     // Only requests have an operation that could be excluded.
     if evaluation.point == EnforcementPoint::Webhook
         && !constraint.template().covers(admission.operation())
@@ -204,10 +236,12 @@ fn of_constraint<'a>(
     Some((actions, violations))
 }
 
-fn order(a: &Violation, b: &Violation) -> Ordering {
-    let by = |text: fn(&Violation) -> &str| text(a).cmp(text(b));
-    by(|it| &it.action)
-        .then_with(|| by(|it| &it.message))
-        .then_with(|| by(|it| &it.kind))
-        .then_with(|| by(|it| &it.constraint))
+fn order(a: &Found<'_>, b: &Found<'_>) -> Ordering {
+    let by = |text: fn(&CompiledConstraint) -> &Str| text(a.constraint).cmp(text(b.constraint));
+    let messages = || a.raw.message.cmp(&b.raw.message);
+    a.action()
+        .cmp(b.action())
+        .then_with(messages)
+        .then_with(|| by(CompiledConstraint::kind))
+        .then_with(|| by(CompiledConstraint::name))
 }

@@ -1,13 +1,13 @@
 //! Which expressions of constraints have the same outcome for one object.
 //!
-//! The key of an expression is a digest of its text, of the texts of the variables that it reads, and of the
+//! The key of an expression is a digest of its text without blanks and comments, of the texts of the variables that it reads, and of the
 //! parameters that it reads itself: inputs are the same for all constraints, and a parameter is known when the
 //! constraint is. So expressions of different templates share an outcome, and those of constraints
 //! that differ only in parameters the expression does not read. What variables come to shows when they are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modgate_cel::{Activation, Key, Program, Read, Val, VariableKey, VariableKeys};
+use modgate_cel::{Activation, Key, Program, Read, Val, VariableKey, VariableKeys, canonical};
 use modgate_value::{Budget, Value, budget::Frozen};
 use sha2::{Digest as _, Sha256};
 
@@ -58,8 +58,13 @@ impl CelDriver {
             texts: BTreeMap::new(),
             of_inputs: BTreeSet::new(),
         };
+        let budget = Budget::new(SPECIALIZING, &Frozen);
+        let digest = |text: &str| Digest::of("value").text(text).key();
+        let ahead = self.variables.ahead(PARAMS, &Constraint(constraint), &budget, &digest);
         let mut variables = Vec::new();
-        for (name, program) in self.variables.iter() {
+        // The digests of those that are known ahead.
+        let mut values = BTreeMap::new();
+        for (index, (name, program)) in self.variables.iter().enumerate() {
             // A variable that reads inputs alone has the same value for every constraint with its key.
             let of_inputs = program.is_some_and(|program| {
                 program.reads_only(
@@ -79,8 +84,12 @@ impl CelDriver {
                 _ => (Key::NONE, Key::NONE),
             };
             known.texts.insert(name, of_text);
+            let exact = program.and_then(|program| known.exact(value, program, &values));
+            if let Some(digest) = ahead.digest(index) {
+                values.insert(name, digest);
+            }
             let name = Digest::of("name").text(name).key();
-            variables.push(VariableKey { name, value, told });
+            variables.push(VariableKey { name, value, exact: exact.unwrap_or_default(), told });
         }
         let key = |expression: &Expression| {
             let program = expression.program();
@@ -90,9 +99,6 @@ impl CelDriver {
             let message = validation.message_expression.as_ref();
             (key(&validation.expression), message.map_or(Key::NONE, key))
         });
-        let budget = Budget::new(SPECIALIZING, &Frozen);
-        let digest = |text: &str| Digest::of("value").text(text).key();
-        let ahead = self.variables.ahead(PARAMS, &Constraint(constraint), &budget, &digest);
         Some(Keys {
             variables: VariableKeys::new(variables)?.with_ahead(ahead),
             conditions: self.conditions.iter().map(key).collect(),
@@ -126,7 +132,7 @@ impl Known<'_> {
         program.reads(&mut |read| {
             reads.insert(read);
         });
-        let mut digest = Digest::of("expression").text(text);
+        let mut digest = Digest::of("expression").text(&canonical(text));
         for read in reads {
             digest = match read {
                 Read::Input(name) if INPUTS.contains(&name) => digest,
@@ -145,6 +151,34 @@ impl Known<'_> {
             };
         }
         digest.key()
+    }
+}
+
+impl Known<'_> {
+    /// The key of a variable that also says what those come to that it reads; `None` if not all of them are of
+    /// inputs or have a value that is known ahead, or if none has one.
+    fn exact(&self, key: Key, program: &Program, values: &BTreeMap<&str, Key>) -> Option<Key> {
+        let mut read = BTreeMap::new();
+        let is_exact = program.reads_only(
+            |name| INPUTS.contains(&name),
+            |name| self.of_inputs.contains(name) || values.contains_key(name),
+        );
+        program.reads(&mut |it| {
+            if let Read::Variable { name, .. } = it
+                && name != PARAMS
+                && let Some(value) = values.get(name)
+            {
+                read.insert(name, *value);
+            }
+        });
+        if !is_exact || read.is_empty() || key.is_none() {
+            return None;
+        }
+        let mut digest = Digest::of("exact").inner(key);
+        for (name, value) in read {
+            digest = digest.text(name).inner(value);
+        }
+        Some(digest.key())
     }
 }
 
