@@ -65,8 +65,11 @@ pub struct Context<'a> {
     pub tracer: Option<&'a mut dyn Tracer>,
 }
 
-/// Room for the frames of a usual policy.
-const SLOTS: usize = 64;
+/// Room for the frames of a usual policy, in a piece of memory that allocators keep at hand.
+const SLOTS: usize = 40;
+
+/// How many lists of values are kept for others to use.
+const SPARE: usize = 3;
 
 /// One solution of a query: a value for each of [`Query::outputs`].
 pub type Row<'a> = Vec<Value<'a>>;
@@ -167,8 +170,8 @@ struct Room<'a> {
     overlays: Vec<Overlay<'a>>,
     places: Vec<Option<Option<Value<'a>>>>,
     reads: Vec<NotedRead<'a>>,
-    spare_calls: Vec<Box<Calls<'a>>>,
-    spare_values: Vec<Vec<Value<'a>>>,
+    spare_calls: Vec<Calls<'a>>,
+    spare_values: [Vec<Value<'a>>; SPARE],
 }
 
 /// The state of one evaluation.
@@ -202,9 +205,9 @@ struct Machine<'a> {
     /// What these documents have read, those around the innermost one first.
     reads: Vec<NotedRead<'a>>,
     /// Memory for the calls of shared documents.
-    spare_calls: Vec<Box<Calls<'a>>>,
-    /// Memory for values that are collected.
-    spare_values: Vec<Vec<Value<'a>>>,
+    spare_calls: Vec<Calls<'a>>,
+    /// Memory for values that are collected; empty where it is in use.
+    spare_values: [Vec<Value<'a>>; SPARE],
     nesting: u32,
     /// Where the native stack was when the evaluation began.
     stack: usize,
@@ -324,7 +327,7 @@ impl<'a> Machine<'a> {
         self.program.sets.get(id.0 as usize).map_or(Value::EMPTY_SET, |set| Value::json_set(set))
     }
 
-    fn calls_mut(&mut self) -> &mut Box<Calls<'a>> {
+    fn calls_mut(&mut self) -> &mut Calls<'a> {
         &mut self.cache_mut().calls
     }
 

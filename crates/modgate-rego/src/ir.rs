@@ -116,8 +116,10 @@ pub struct SourceText {
 /// A place in the input.
 #[derive(Debug, Clone)]
 pub(crate) struct InputPath {
-    /// The names of the fields that lead there from the input.
-    pub(crate) names: Box<[Str]>,
+    /// The place where the names begin; without one they begin at the input.
+    pub(crate) from: Option<PathId>,
+    /// The names of the fields that lead there, and where objects have them.
+    pub(crate) names: Box<[(Str, Hint)]>,
     /// The same for the same names, in every program; `None` where they lead through what the inputs of
     /// one [`Memo`](crate::eval::Memo) differ in.
     pub(crate) key: Option<Key>,

@@ -373,6 +373,9 @@ impl<'a> Value<'a> {
     /// an object, the element of a set itself; `None` when undefined.
     #[inline]
     pub fn get(self, key: Value<'a>) -> Option<Value<'a>> {
+        if let (Repr::JsonObject(object), Repr::String(name)) = (self.0, key.0) {
+            return object.get(name).map(Value::json);
+        }
         match self.view() {
             View::Array(array) => array.get(usize::try_from(key.as_number()?.as_int()?).ok()?),
             View::Object(object) => object.get(key),

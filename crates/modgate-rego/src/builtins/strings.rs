@@ -12,7 +12,7 @@ pub(super) use raw::{StandIn, any as is_raw};
 use super::{Builtin, BuiltinError, Context, Outcome, host, operand, yes_or_no};
 use crate::{
     number::Num,
-    value::{Array, Value, View},
+    value::{Array, Items, Value, View},
 };
 
 pub(super) const BUILTINS: &[Builtin] = &[
@@ -140,6 +140,9 @@ pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new("internal.template_string", "(array[any]) => string", template_string),
 ];
 
+/// The most values of a format that are gathered on the stack.
+const FEW: usize = 8;
+
 /// Text being put together, charged as it grows.
 pub(super) struct Sink<'a> {
     text: String,
@@ -203,10 +206,41 @@ fn test<'a>(
 }
 
 /// A string alone or each of a collection.
-fn one_or_many<'a>(args: &[Value<'a>], index: usize) -> Result<Vec<&'a [u8]>, BuiltinError> {
-    match operand::any(args, index).as_bytes() {
-        Some(text) => Ok(vec![text]),
-        None => operand::byte_strings(args, index, &["string", "set", "array"]),
+#[derive(Clone)]
+enum OneOrMany<'a> {
+    One(Option<&'a [u8]>),
+    Many(Items<'a>),
+}
+
+impl<'a> OneOrMany<'a> {
+    fn of(args: &[Value<'a>], index: usize) -> Result<Self, BuiltinError> {
+        let value = operand::any(args, index);
+        if let Some(text) = value.as_bytes() {
+            return Ok(Self::One(Some(text)));
+        }
+        let items = operand::elements(args, index, &["string", "set", "array"])?;
+        match items.clone().find(|item| item.as_bytes().is_none()) {
+            Some(item) => Err(operand::wrong_element(index, value, item, &["string"])),
+            None => Ok(Self::Many(items)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::One(text) => usize::from(text.is_some()),
+            Self::Many(items) => items.len(),
+        }
+    }
+}
+
+impl<'a> Iterator for OneOrMany<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        match self {
+            Self::One(text) => text.take(),
+            Self::Many(items) => items.next().map(|item| item.as_bytes().unwrap_or_default()),
+        }
     }
 }
 
@@ -215,10 +249,10 @@ fn any_match<'a>(
     args: &[Value<'a>],
     holds: impl Fn(&[u8], &[u8]) -> bool,
 ) -> Outcome<'a> {
-    let (texts, parts) = (one_or_many(args, 0)?, one_or_many(args, 1)?);
+    let (texts, parts) = (OneOrMany::of(args, 0)?, OneOrMany::of(args, 1)?);
     for text in texts {
         context.spend(parts.len())?;
-        if parts.iter().any(|part| holds(text, part)) {
+        if parts.clone().any(|part| holds(text, part)) {
             return yes_or_no(true);
         }
     }
@@ -543,39 +577,39 @@ fn sprintf<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     Ok(Some(context.heap.charged_string(&text)))
 }
 
-/// The same where the format has nothing but a bare `%v` or `%s` for each value, and all of these are text,
-/// which is most of what policies print. `None` otherwise, and where too little is left to pay for it.
+/// The same where the format has nothing but a bare `%v` or `%s` for each of a few values, and all of these are
+/// text, which is most of what policies print. `None` otherwise, and where too little is left to pay for it.
 fn sprintf_texts<'a>(
     context: &Context<'a>,
     format: &str,
     values: Array<'a>,
 ) -> Result<Option<Value<'a>>, BuiltinError> {
-    let mut length = format.len();
-    let mut directives = format.bytes().enumerate().filter(|(_, byte)| *byte == b'%');
+    let mut parts = [""; 2 * FEW + 1];
+    let (mut left, mut length) = (format, format.len());
+    let mut room = parts.iter_mut();
     for value in values {
-        let (Some((at, _)), Some(text)) = (directives.next(), value.as_utf8()) else {
+        let (Some(text), Some(at)) = (value.as_utf8(), left.find('%')) else { return Ok(None) };
+        let (Some(plain), Some(printed)) = (room.next(), room.next()) else { return Ok(None) };
+        let (before, directive) = left.split_at(at);
+        let Some(rest) = directive.strip_prefix("%v").or_else(|| directive.strip_prefix("%s"))
+        else {
             return Ok(None);
         };
-        let Some(b'v' | b's') = format.as_bytes().get(at + 1) else { return Ok(None) };
+        (*plain, *printed, left) = (before, text, rest);
         length = length.saturating_add(text.len());
     }
+    let Some(end) = room.next().filter(|_| !left.contains('%')) else { return Ok(None) };
+    *end = left;
     let count = values.len();
-    let length = length.saturating_sub(2 * count);
+    length = length.saturating_sub(2 * count);
     let budget = context.heap.budget();
     let bytes = u64::try_from(length).unwrap_or(u64::MAX);
-    let enough = budget.steps_left() >= count as u64 && budget.bytes_left() / 2 >= bytes;
-    if directives.next().is_some() || !enough {
+    if budget.steps_left() < count as u64 || budget.bytes_left() / 2 < bytes {
         return Ok(None);
     }
     context.spend(count)?;
     context.allocate(length)?;
-    let mut values = values.iter();
-    let parts = format.split('%').enumerate().flat_map(|(index, part)| {
-        let value = if index > 0 { values.next().and_then(Value::as_utf8) } else { None };
-        let plain = if index > 0 { part.get(1..) } else { Some(part) };
-        [value.unwrap_or_default(), plain.unwrap_or_default()]
-    });
-    Ok(context.heap.charged_parts(length, parts))
+    Ok(context.heap.charged_parts(length, &parts))
 }
 
 /// The text, within half of the bytes that are left: it grows by doubling, and is copied in the end.

@@ -12,7 +12,8 @@ use super::{
 use crate::{
     error::{Code, Error},
     ir::{
-        Base, ConstId, DataBase, GroupId, GroupKind, NodeId, Operand, PathId, Pattern, Ref, Term,
+        Base, ConstId, DataBase, GroupId, GroupKind, InputPath, NodeId, Operand, PathId, Pattern,
+        Ref, Term,
     },
     value::{Value, View},
 };
@@ -106,20 +107,35 @@ impl<'a> Machine<'a> {
 
     fn go_to(&mut self, id: PathId) -> Option<Value<'a>> {
         let path = self.program.paths.get(id.0 as usize)?;
-        let from = |input: Option<Value<'a>>| {
-            path.names.iter().try_fold(input?, |value, name| value.get_name(name))
-        };
         if self.overlay > 0 {
-            return from(self.input());
+            return self.follow_names(path);
         }
-        let found = match (self.memo, path.key) {
-            (Some(memo), Some(key)) => memo.place(key, || from(self.input())),
-            _ => from(self.input()),
+        let shared = self.memo.zip(path.key);
+        let found = match shared.and_then(|(memo, key)| memo.place(key)) {
+            Some(known) => known,
+            None => {
+                let found = self.follow_names(path);
+                if let Some((memo, key)) = shared {
+                    memo.keep_place(key, found);
+                }
+                found
+            }
         };
         if let Some(place) = self.places.get_mut(id.0 as usize) {
             *place = Some(found);
         }
         found
+    }
+
+    fn follow_names(&mut self, path: &'a InputPath) -> Option<Value<'a>> {
+        let start = match path.from {
+            Some(place) => self.input_at(place),
+            None => self.input(),
+        };
+        path.names.iter().try_fold(start?, |value, (name, hint)| match value.as_json_object() {
+            Some(object) => hint.member(object, name).map(Value::json),
+            None => value.get_name(name),
+        })
     }
 
     /// Follows the known keys of a path from a value.
@@ -410,8 +426,9 @@ impl<'a> Machine<'a> {
 #[derive(Default)]
 pub(super) struct Cache<'a> {
     documents: Vec<Option<Option<Value<'a>>>>,
-    entries: HashMap<(GroupId, Value<'a>), Option<Value<'a>>, Seed>,
-    pub(super) calls: Box<Calls<'a>>,
+    /// None until there is one.
+    entries: Option<HashMap<(GroupId, Value<'a>), Option<Value<'a>>, Seed>>,
+    pub(super) calls: Calls<'a>,
 }
 
 /// The latest calls of functions. Rules of one policy tend to ask the same of the same part of the
@@ -419,8 +436,6 @@ pub(super) struct Cache<'a> {
 #[derive(Default)]
 pub(super) struct Calls<'a> {
     known: Vec<(Call<'a>, Option<Value<'a>>)>,
-    /// Of each, what tells most calls apart at a glance.
-    tags: [u32; CALLS],
     /// Where the next one goes.
     next: usize,
 }
@@ -437,6 +452,8 @@ pub(super) const CALL_ARGS: usize = 2;
 pub(super) struct Call<'a> {
     function: GroupId,
     args: [Value<'a>; CALL_ARGS],
+    /// Equal for the same calls.
+    tag: u32,
 }
 
 impl<'a> Call<'a> {
@@ -448,17 +465,13 @@ impl<'a> Call<'a> {
             [a, b] => [*a, *b],
             _ => return None,
         };
-        Some(Self { function, args })
+        let [first, second] = args.map(Value::tag);
+        let tag = (function.0.wrapping_mul(31) ^ first).wrapping_mul(31) ^ second;
+        Some(Self { function, args, tag })
     }
 
     pub(super) fn args(&self) -> [Value<'a>; CALL_ARGS] {
         self.args
-    }
-
-    /// Equal for the same calls.
-    fn tag(&self) -> u32 {
-        let [first, second] = self.args.map(Value::tag);
-        (self.function.0.wrapping_mul(31) ^ first).wrapping_mul(31) ^ second
     }
 
     fn is_same(&self, other: &Self) -> bool {
@@ -469,13 +482,8 @@ impl<'a> Call<'a> {
 
 impl<'a> Calls<'a> {
     pub(super) fn get(&self, call: &Call<'a>) -> Option<Option<Value<'a>>> {
-        let tag = call.tag();
-        for (index, (known, value)) in self.known.iter().enumerate() {
-            if self.tags.get(index) == Some(&tag) && known.is_same(call) {
-                return Some(*value);
-            }
-        }
-        None
+        let same = |(known, _): &&(Call<'a>, _)| known.tag == call.tag && known.is_same(call);
+        self.known.iter().find(same).map(|(_, value)| *value)
     }
 
     pub(super) fn clear(&mut self) {
@@ -484,9 +492,6 @@ impl<'a> Calls<'a> {
     }
 
     pub(super) fn put(&mut self, call: Call<'a>, value: Option<Value<'a>>) {
-        if let Some(tag) = self.tags.get_mut(self.next) {
-            *tag = call.tag();
-        }
         match self.known.get_mut(self.next) {
             Some(oldest) => *oldest = (call, value),
             None => self.known.push((call, value)),
@@ -508,10 +513,10 @@ impl<'a> Cache<'a> {
         self.documents.clear();
         self.documents.resize(groups, None);
         // Clearing takes as long as the largest evaluation so far.
-        if self.entries.capacity() > ENTRIES {
-            self.entries = HashMap::default();
+        self.entries.take_if(|entries| entries.capacity() > ENTRIES);
+        if let Some(entries) = &mut self.entries {
+            entries.clear();
         }
-        self.entries.clear();
         self.calls.clear();
     }
 
@@ -526,10 +531,11 @@ impl<'a> Cache<'a> {
     }
 
     pub(super) fn entry(&self, id: GroupId, key: Value<'a>) -> Option<Option<Value<'a>>> {
-        if self.entries.is_empty() { None } else { self.entries.get(&(id, key)).copied() }
+        let entries = self.entries.as_ref().filter(|entries| !entries.is_empty())?;
+        entries.get(&(id, key)).copied()
     }
 
     pub(super) fn set_entry(&mut self, id: GroupId, key: Value<'a>, value: Option<Value<'a>>) {
-        self.entries.insert((id, key), value);
+        self.entries.get_or_insert_default().insert((id, key), value);
     }
 }

@@ -26,6 +26,7 @@ impl Default for Seed {
 impl BuildHasher for Seed {
     type Hasher = Folded;
 
+    #[inline]
     fn build_hasher(&self) -> Folded {
         Folded { state: self.start, factor: self.factor }
     }
@@ -39,12 +40,14 @@ pub(super) struct Folded {
 
 /// Both halves of the product.
 #[expect(clippy::cast_possible_truncation, reason = "the halves of the product")]
+#[inline]
 fn folded(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
 
 impl Hasher for Folded {
+    #[inline]
     fn finish(&self) -> u64 {
         folded(self.state, FACTOR)
     }
@@ -62,10 +65,12 @@ impl Hasher for Folded {
         }
     }
 
+    #[inline]
     fn write_u8(&mut self, value: u8) {
         self.write_u64(value.into());
     }
 
+    #[inline]
     fn write_u32(&mut self, value: u32) {
         self.write_u64(value.into());
     }
@@ -81,6 +86,7 @@ impl Hasher for Folded {
         self.write_u64((value >> 64) as u64);
     }
 
+    #[inline]
     fn write_usize(&mut self, value: usize) {
         self.write_u64(value as u64);
     }

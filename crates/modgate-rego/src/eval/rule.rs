@@ -77,6 +77,18 @@ impl<'a> Machine<'a> {
             if !self.may_take(rule, args) {
                 continue;
             }
+            if is_constant(rule) {
+                let found = self.in_frame(rule, |machine| machine.constant_of(rule, args))?;
+                let Some(value) = found else { continue };
+                if agreed.is_some_and(|known| known != value) {
+                    return Err(Error::conflict(conflict, rule.span).into());
+                }
+                agreed = agreed.or(found);
+                if self.always_same_constant(group) {
+                    break;
+                }
+                continue;
+            }
             let flow = self.rule_values(rule, args, &mut |machine, branch| {
                 let (Leaf::Value(term) | Leaf::Member(term)) = &branch.leaf;
                 let value = machine.term(term)?;
@@ -91,9 +103,7 @@ impl<'a> Machine<'a> {
                 if matches!(term, Term::Const(_)) { Err(Stop::Enough) } else { Ok(()) }
             });
             match flow {
-                Ok(()) => {}
-                Err(Stop::Enough) if self.always_same_constant(group) => break,
-                Err(Stop::Enough) => {}
+                Ok(()) | Err(Stop::Enough) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -132,6 +142,39 @@ impl<'a> Machine<'a> {
         first.is_some() && constants.all(|constant| constant == first)
     }
 
+    /// The constant of the first branch that succeeds.
+    fn constant_of(
+        &mut self,
+        rule: &'a Rule,
+        args: &[Value<'a>],
+    ) -> Result<Option<Value<'a>>, Stop> {
+        if !self.takes(rule, args)? {
+            return Ok(None);
+        }
+        for branch in &rule.branches {
+            // It cannot come out differently in another way through the body.
+            if self.succeeds(&branch.body)? {
+                self.report_value(branch.span);
+                let (Leaf::Value(term) | Leaf::Member(term)) = &branch.leaf;
+                return self.term(term).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Binds a function's parameters; whether it takes these arguments.
+    #[inline]
+    fn takes(&mut self, rule: &'a Rule, args: &[Value<'a>]) -> Result<bool, Stop> {
+        for (index, pattern) in rule.args.iter().enumerate() {
+            if let Some(value) = args.get(index)
+                && !self.matches(pattern, *value)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Runs `on` for every success of the first branch of a rule that has any.
     fn rule_values(
         &mut self,
@@ -140,12 +183,8 @@ impl<'a> Machine<'a> {
         on: &mut dyn FnMut(&mut Self, &'a Branch) -> Flow,
     ) -> Flow {
         self.in_frame(rule, |machine| {
-            for (index, pattern) in rule.args.iter().enumerate() {
-                if let Some(value) = args.get(index)
-                    && !machine.matches(pattern, *value)?
-                {
-                    return Ok(());
-                }
+            if !machine.takes(rule, args)? {
+                return Ok(());
             }
             for branch in &rule.branches {
                 let mut any = false;
@@ -388,6 +427,11 @@ impl<'a> Machine<'a> {
     fn rule(&self, id: RuleId) -> Option<&'a Rule> {
         self.program.rules.get(id.0 as usize)
     }
+}
+
+/// Whether a rule has one constant for each branch.
+fn is_constant(rule: &Rule) -> bool {
+    rule.branches.iter().all(|branch| matches!(branch.leaf, Leaf::Value(Term::Const(_))))
 }
 
 /// The rules that these arguments leave, in their order.

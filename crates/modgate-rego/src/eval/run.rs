@@ -309,13 +309,25 @@ impl<'a> Machine<'a> {
                 many.as_mut_slice()
             }
         };
-        for (value, term) in values.iter_mut().zip(terms) {
-            *value = self.term(term)?;
+        for (index, term) in terms.iter().enumerate() {
+            let value = self.term(term)?;
+            if let Some(place) = values.get_mut(index) {
+                *place = value;
+            }
         }
         then(self, values)
     }
 
     fn object(&mut self, entries: &'a [(Term, Term)]) -> Result<Value<'a>, Stop> {
+        // What most policies report has one member.
+        if let [(key, member)] = entries {
+            let key = self.term(key)?;
+            if key.is_composite() {
+                self.heap.charge_walk([key])?;
+            }
+            let member = self.term(member)?;
+            return Ok(self.heap.object_from_sorted(&[(key, member)])?);
+        }
         let mut few = [(Value::NULL, Value::NULL); FEW];
         let mut many = Vec::new();
         let values = match few.get_mut(..entries.len()) {
@@ -332,7 +344,9 @@ impl<'a> Machine<'a> {
             }
             *value = (key, self.term(member)?);
         }
-        values.sort_by_key(|(key, _)| *key);
+        if !values.is_sorted_by(|(a, _), (b, _)| a < b) {
+            values.sort_by_key(|(key, _)| *key);
+        }
         if values.is_sorted_by(|(a, _), (b, _)| a < b) {
             return Ok(self.heap.object_from_sorted(values)?);
         }
@@ -445,14 +459,19 @@ impl<'a> Machine<'a> {
 
     /// Memory for values that are collected.
     pub(super) fn take_values(&mut self) -> Vec<Value<'a>> {
-        self.spare_values.pop().unwrap_or_else(|| Vec::with_capacity(SOME))
+        match self.spare_values.iter_mut().find(|spare| spare.capacity() > 0) {
+            Some(spare) => std::mem::take(spare),
+            None => Vec::with_capacity(SOME),
+        }
     }
 
     /// Keeps it for others, unless it is large.
     pub(super) fn put_values(&mut self, mut values: Vec<Value<'a>>) {
-        if values.capacity() <= MANY {
+        if let Some(place) = self.spare_values.iter_mut().find(|spare| spare.capacity() == 0)
+            && values.capacity() <= MANY
+        {
             values.clear();
-            self.spare_values.push(values);
+            *place = values;
         }
     }
 

@@ -103,17 +103,17 @@ impl<'a> Memo<'a> {
         self.room.set(Some(room));
     }
 
-    /// What is at a place in the input, looked up with `find` the first time.
-    pub(super) fn place(
-        &self,
-        key: Key,
-        find: impl FnOnce() -> Option<Value<'a>>,
-    ) -> Option<Value<'a>> {
+    /// What is at a place in the input, if it has been looked up.
+    pub(super) fn place(&self, key: Key) -> Option<Option<Value<'a>>> {
+        self.places.borrow().get(&key).copied()
+    }
+
+    /// Keeps what has been found at a place.
+    pub(super) fn keep_place(&self, key: Key, found: Option<Value<'a>>) {
         let mut places = self.places.borrow_mut();
-        if places.len() >= MAX_PLACES {
-            return places.get(&key).copied().unwrap_or_else(find);
+        if places.len() < MAX_PLACES {
+            places.insert(key, found);
         }
-        *places.entry(key).or_insert_with(find)
     }
 }
 
@@ -122,6 +122,7 @@ impl<'a> Memo<'a> {
 struct Digests(u64);
 
 impl Hasher for Digests {
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
@@ -132,6 +133,7 @@ impl Hasher for Digests {
         }
     }
 
+    #[inline]
     fn write_u128(&mut self, digest: u128) {
         #[expect(clippy::cast_possible_truncation, reason = "half of a digest is one, too")]
         let half = digest as u64;
@@ -246,12 +248,12 @@ impl<'a> Machine<'a> {
     }
 
     /// Forgets the calls for now, and gives them.
-    fn fresh_calls(&mut self) -> Box<Calls<'a>> {
+    fn fresh_calls(&mut self) -> Calls<'a> {
         let fresh = self.spare_calls.pop().unwrap_or_default();
         std::mem::replace(self.calls_mut(), fresh)
     }
 
-    fn put_calls_back(&mut self, calls: Box<Calls<'a>>) {
+    fn put_calls_back(&mut self, calls: Calls<'a>) {
         let mut spare = std::mem::replace(self.calls_mut(), calls);
         spare.clear();
         self.spare_calls.push(spare);

@@ -17,6 +17,12 @@ impl Default for Hint {
     }
 }
 
+impl Clone for Hint {
+    fn clone(&self) -> Self {
+        Self(AtomicU8::new(self.0.load(Relaxed)))
+    }
+}
+
 impl Hint {
     /// The member of that name. The first place where there is one is remembered, and no other, so that
     /// threads do not write in turn.

@@ -3,7 +3,7 @@
 //! Most references of a policy begin at a few places, such as `input.review.object.spec`. With a number
 //! an evaluation goes there once.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_value::{Str, Value as Json};
 
@@ -22,23 +22,23 @@ const MAX_PATHS: usize = 256;
 /// input in which evaluations that share differ.
 pub(super) fn numbered(program: Program, known: &str) -> Program {
     let constants = Arc::clone(&program.constants);
-    let mut places =
-        Places { constants: &constants, known, paths: Vec::new(), ids: HashMap::new() };
+    let mut places = Places { constants: &constants, names: Vec::new(), ids: BTreeMap::new() };
     let mut rules = program.rules.to_vec();
     for rule in &mut rules {
         rule.branches.iter_mut().for_each(|branch| places.body(&mut branch.body));
         rule.keyed.iter_mut().for_each(|keyed| places.body(&mut keyed.body));
     }
-    let paths = places.paths.into();
+    places.branch();
+    let paths = places.names.iter().map(|names| places.path(names, known)).collect();
     let hints = constants.iter().map(|_| Hint::default()).collect();
     Program { rules: rules.into(), paths, hints, ..program }
 }
 
 struct Places<'p> {
     constants: &'p [Constant],
-    known: &'p str,
-    paths: Vec<InputPath>,
-    ids: HashMap<Box<[Str]>, PathId>,
+    /// The names that lead to each.
+    names: Vec<Box<[Str]>>,
+    ids: BTreeMap<Box<[Str]>, PathId>,
 }
 
 impl Places<'_> {
@@ -80,21 +80,47 @@ impl Places<'_> {
             return;
         }
         let rest = reference.path.split_off(names.len());
-        let next = self.paths.len();
-        let id = match (self.ids.get(&names), u32::try_from(next)) {
-            (Some(id), _) => *id,
-            (None, Ok(id)) if next < MAX_PATHS => {
-                let shared = names.first().is_none_or(|name| name != self.known);
-                let key = shared.then(|| share::path_key(&names));
-                self.paths.push(InputPath { names: names.clone(), key });
-                self.ids.insert(names, PathId(id));
-                PathId(id)
+        match self.number(names) {
+            Some(id) => (reference.base, reference.path) = (Base::InputAt(id), rest),
+            None => reference.path.extend(rest),
+        }
+    }
+
+    /// The number of a place, while there are numbers.
+    fn number(&mut self, names: Box<[Str]>) -> Option<PathId> {
+        if let Some(id) = self.ids.get(&names) {
+            return Some(*id);
+        }
+        let next = self.names.len();
+        let id = PathId(u32::try_from(next).ok().filter(|_| next < MAX_PATHS)?);
+        self.names.push(names.clone());
+        self.ids.insert(names, id);
+        Some(id)
+    }
+
+    /// Gives numbers to the places where the ways to others part.
+    fn branch(&mut self) {
+        let all: Vec<Box<[Str]>> = self.ids.keys().cloned().collect();
+        for (first, second) in all.iter().zip(all.iter().skip(1)) {
+            let common = first.iter().zip(second.iter()).take_while(|(a, b)| a == b).count();
+            if common > 0 {
+                self.number(first.iter().take(common).cloned().collect());
             }
-            (None, _) => {
-                reference.path.extend(rest);
-                return;
-            }
-        };
-        (reference.base, reference.path) = (Base::InputAt(id), rest);
+        }
+    }
+
+    /// The way to a place, from the nearest one that leads there.
+    fn path(&self, names: &[Str], known: &str) -> InputPath {
+        let before = (1..names.len()).rev().find_map(|length| {
+            let (start, rest) = names.split_at_checked(length)?;
+            Some((*self.ids.get(start)?, rest))
+        });
+        let shared = names.first().is_none_or(|name| name != known);
+        let rest = before.map_or(names, |(_, rest)| rest);
+        InputPath {
+            from: before.map(|(id, _)| id),
+            names: rest.iter().map(|name| (name.clone(), Hint::default())).collect(),
+            key: shared.then(|| share::path_key(names)),
+        }
     }
 }

@@ -120,6 +120,7 @@ impl Ord for Object<'_> {
             (ObjectRepr::Json(a), ObjectRepr::Json(b)) if a.ptr_eq(b) => Ordering::Equal,
             (ObjectRepr::Json(a), ObjectRepr::Json(b)) => a.cmp(b),
             (ObjectRepr::Built(a), ObjectRepr::Built(b)) if std::ptr::eq(a, b) => Ordering::Equal,
+            (ObjectRepr::Built(a), ObjectRepr::Built(b)) => a.cmp(b),
             _ => self.iter().cmp(other.iter()),
         }
     }

@@ -92,11 +92,7 @@ impl<'a> Heap<'a> {
     }
 
     /// The parts one after the other, of `length` bytes together, which have been charged.
-    pub(crate) fn charged_parts<'t>(
-        self,
-        length: usize,
-        parts: impl Iterator<Item = &'t str>,
-    ) -> Option<Value<'a>> {
+    pub(crate) fn charged_parts(self, length: usize, parts: &[&str]) -> Option<Value<'a>> {
         let text = self.arena.0.alloc_slice_fill_copy(length, 0);
         let mut left = &mut *text;
         for part in parts {
