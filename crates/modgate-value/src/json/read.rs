@@ -74,10 +74,26 @@ pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
 ///
 /// When the text is not JSON, holds more than one document, or nests deeper than `max_depth`.
 pub fn parse_nested(text: &[u8], max_depth: usize) -> Result<Value, ParseError> {
+    parse_without(text, max_depth, &[])
+}
+
+/// As [`parse_nested`], with null in place of what is at these paths through objects. That is read, so it must be
+/// JSON, and not built.
+///
+/// # Errors
+///
+/// Those of [`parse_nested`].
+pub fn parse_without(
+    text: &[u8],
+    max_depth: usize,
+    left_out: &[&[&str]],
+) -> Result<Value, ParseError> {
     let text = lossy(text);
     let (members, elements) = (Vec::new(), Vec::new());
     let text_read = String::new();
-    let mut reader = Reader { text: &text, at: 0, max_depth, members, elements, text_read };
+    let clean = clean_length(text.as_bytes());
+    let mut reader =
+        Reader { text: &text, at: 0, clean, max_depth, left_out, members, elements, text_read };
     let result = reader.document();
     result.map_err(|kind| {
         let before = text.as_bytes().get(..reader.at).unwrap_or_default();
@@ -109,7 +125,11 @@ struct Reader<'a> {
     text: &'a str,
     /// Offset of the next byte; always on a character boundary when a slice is taken.
     at: usize,
+    /// There is no control character before.
+    clean: usize,
     max_depth: usize,
+    /// Paths of what is not built.
+    left_out: &'a [&'a [&'a str]],
     /// Members and elements of the containers being read, innermost last: each container takes its
     /// own off the end in one allocation of the exact size.
     members: Vec<(Str, Value)>,
@@ -125,6 +145,13 @@ enum Text<'a> {
 }
 
 impl Text<'_> {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Plain(text) => text,
+            Self::Unescaped(text) => text,
+        }
+    }
+
     #[inline]
     fn into_str(self) -> Str {
         match self {
@@ -163,6 +190,10 @@ impl<'a> Reader<'a> {
         loop {
             self.skip_space();
             let mut value = match self.peek() {
+                _ if self.is_left_out(&open) => {
+                    self.skip(open.len())?;
+                    Value::Null
+                }
                 Some(b'{') => {
                     self.enter(open.len())?;
                     if !self.take(b'}') {
@@ -214,6 +245,89 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether the value that comes next is not built.
+    #[inline]
+    fn is_left_out(&self, open: &[Open<'a>]) -> bool {
+        !self.left_out.is_empty() && self.left_out.iter().any(|path| is_at(open, path))
+    }
+
+    /// Takes one value inside of so many containers.
+    fn skip(&mut self, depth: usize) -> Result<(), ParseErrorKind> {
+        let mut closing = Vec::new();
+        loop {
+            self.skip_space();
+            match self.peek() {
+                Some(b'{') => {
+                    self.enter(depth + closing.len())?;
+                    if !self.take(b'}') {
+                        self.skip_key()?;
+                        closing.push(b'}');
+                        continue;
+                    }
+                }
+                Some(b'[') => {
+                    self.enter(depth + closing.len())?;
+                    if !self.take(b']') {
+                        closing.push(b']');
+                        continue;
+                    }
+                }
+                Some(b'"') => self.skip_string()?,
+                Some(b'-' | b'0'..=b'9') => drop(self.number()?),
+                Some(b't') => drop(self.word("true", Value::Null)?),
+                Some(b'f') => drop(self.word("false", Value::Null)?),
+                Some(b'n') => drop(self.word("null", Value::Null)?),
+                _ => return Err(self.unexpected()),
+            }
+            loop {
+                let Some(close) = closing.last().copied() else { return Ok(()) };
+                if self.goes_on(close)? {
+                    if close == b'}' {
+                        self.skip_space();
+                        self.skip_key()?;
+                    }
+                    break;
+                }
+                closing.pop();
+            }
+        }
+    }
+
+    fn skip_key(&mut self) -> Result<(), ParseErrorKind> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected());
+        }
+        self.skip_string()?;
+        self.skip_space();
+        if self.take(b':') { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    fn skip_string(&mut self) -> Result<(), ParseErrorKind> {
+        self.at += 1;
+        loop {
+            self.at += self.plain_length();
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => drop(self.escape()?),
+                Some(_) => return Err(ParseErrorKind::ControlCharacter),
+                None => return Err(ParseErrorKind::UnexpectedEnd),
+            }
+        }
+    }
+
+    /// How much of a string from here on stands for itself.
+    #[inline]
+    fn plain_length(&self) -> usize {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        match self.clean.checked_sub(self.at) {
+            Some(clean @ 1..) => plain_in_clean(rest, clean),
+            _ => plain_length::<false>(rest),
+        }
+    }
+
     /// Takes an opening bracket and the space behind it.
     fn enter(&mut self, depth: usize) -> Result<(), ParseErrorKind> {
         if depth >= self.max_depth {
@@ -262,7 +376,7 @@ impl<'a> Reader<'a> {
     fn string(&mut self) -> Result<Text<'a>, ParseErrorKind> {
         self.at += 1;
         let start = self.at;
-        self.at += plain_length::<false>(self.text.as_bytes().get(start..).unwrap_or_default());
+        self.at += self.plain_length();
         match self.peek() {
             Some(b'"') => {
                 let text = self.text.get(start..self.at).unwrap_or_default();
@@ -293,7 +407,7 @@ impl<'a> Reader<'a> {
                 None => return Err(ParseErrorKind::UnexpectedEnd),
             }
             let plain = self.at;
-            self.at += plain_length::<false>(self.text.as_bytes().get(plain..).unwrap_or_default());
+            self.at += self.plain_length();
             out.push_str(self.text.get(plain..self.at).unwrap_or_default());
         }
     }
@@ -387,6 +501,47 @@ impl<'a> Reader<'a> {
     #[inline]
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
+    }
+}
+
+/// Whether the value that comes next is at a path through objects.
+fn is_at(open: &[Open<'_>], path: &[&str]) -> bool {
+    let is_key = |(open, name): (&Open<'_>, &&str)| match open {
+        Open::Object { key, .. } => key.as_str() == *name,
+        Open::Array { .. } => false,
+    };
+    open.len() == path.len() && open.iter().zip(path).all(is_key)
+}
+
+/// How many bytes of a long text precede its first control character: all of those that an API server sends. So its
+/// strings need not be searched for one. 0 for a short text, which is searched as quickly.
+fn clean_length(text: &[u8]) -> usize {
+    if text.len() < LONG {
+        return 0;
+    }
+    let (blocks, _) = text.as_chunks::<BLOCK>();
+    let is_clean = |block: &&[u8; BLOCK]| {
+        !block.iter().fold(false, |found, byte| found | (*byte < 0x20))
+    };
+    blocks.iter().take_while(is_clean).count() * BLOCK
+}
+
+const LONG: usize = 16 << 10;
+
+/// [`plain_length`] of a text whose first bytes, that many, have no control character.
+fn plain_in_clean(text: &[u8], clean: usize) -> usize {
+    let near = text.get(..NEAR.min(clean)).unwrap_or(text);
+    let length = plain_in_words::<false>(near);
+    if length < near.len() {
+        return length;
+    }
+    let far = text.get(near.len()..clean).unwrap_or_default();
+    match memchr2(b'"', b'\\', far) {
+        Some(found) => near.len() + found,
+        None => {
+            let clean = near.len() + far.len();
+            clean + plain_length::<false>(text.get(clean..).unwrap_or_default())
+        }
     }
 }
 
