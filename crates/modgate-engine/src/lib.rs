@@ -119,4 +119,4 @@ pub use modgate_rego as rego;
 pub use modgate_template as template;
 pub use policy::{Change, OnError, PolicyId, PolicySource, Position, Problem, Severity};
 pub use review::Review;
-pub use snapshot::{Compiled, Expansion, Snapshot, Update};
+pub use snapshot::{CONTENTS, Compiled, Expansion, Snapshot, Update};

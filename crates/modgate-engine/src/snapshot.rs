@@ -28,6 +28,9 @@ use crate::{
     provider::CompiledProvider,
 };
 
+/// The members of ConfigMaps and Secrets that hold what others put there.
+pub const CONTENTS: [&str; 3] = ["binaryData", "data", "stringData"];
+
 /// Every policy there is, compiled; shared between threads by `Arc` and never changed.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -271,13 +274,43 @@ impl Snapshot {
     /// Whether any policy may have something to do with a request: by the kind of its object, and for
     /// ModRules also by its namespace and operation.
     pub fn concerns(&self, review: &Review) -> bool {
+        self.concerns_by(review, |_| true)
+    }
+
+    /// Whether any policy may look at the [`CONTENTS`] of the objects of a request. Where it says no, a request with
+    /// other contents, or without, is decided alike. It says no of ConfigMaps and Secrets only, and may say yes
+    /// where the answer is no.
+    pub fn may_read_contents(&self, review: &Review) -> bool {
+        let request = review.request();
+        let kind = (request.kind.group.as_str(), request.kind.version.as_str());
+        let resource = match (kind, request.kind.kind.as_str()) {
+            (("", "v1"), "ConfigMap") => "configmaps",
+            (("", "v1"), "Secret") => "secrets",
+            _ => return true,
+        };
+        let named = &request.resource;
+        let named = (named.group.as_str(), named.version.as_str(), named.resource.as_str());
+        let mut objects = request.object.iter().chain(&request.old_object);
+        // Some policies go by the resource, others by the kind of the request, or of the object. A client may send
+        // what does not belong together.
+        named != ("", "v1", resource)
+            || !request.sub_resource.is_empty()
+            || !objects.all(|object| GroupVersionKind::of_object(object) == request.kind)
+            || self.concerns_by(review, |it| it.template().driver().may_read_contents())
+    }
+
+    fn concerns_by(
+        &self,
+        review: &Review,
+        does: impl Fn(&constraint::CompiledConstraint) -> bool,
+    ) -> bool {
         let request = review.request();
         let kind = match review.object() {
             Some(object) => GroupVersionKind::of_object(object),
             None => request.kind.clone(),
         };
         let admits = |it: &Arc<constraint::CompiledConstraint>| {
-            it.criteria().is_none_or(|criteria| criteria.admits_kind(&kind))
+            it.criteria().is_none_or(|criteria| criteria.admits_kind(&kind)) && does(it)
         };
         self.constraints.constraints().any(admits)
             || self.expansions.expands(&kind)

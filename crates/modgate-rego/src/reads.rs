@@ -139,11 +139,24 @@ fn join<'r>(parts: impl Iterator<Item = &'r Reads>) -> Option<Reads> {
 impl Program {
     /// The parts of the base document `data.<root>` that any of the rules can read.
     pub fn reads(&self, root: &str) -> Reads {
-        reads(self, root)
+        reads(self, Root::Data(root))
+    }
+
+    /// The parts of `input` that any of the rules can read.
+    pub fn input_reads(&self) -> Reads {
+        reads(self, Root::Input)
     }
 }
 
-fn reads(program: &Program, root: &str) -> Reads {
+/// A document that is looked at.
+#[derive(Clone, Copy)]
+enum Root<'p> {
+    /// `data.<name>`
+    Data(&'p str),
+    Input,
+}
+
+fn reads(program: &Program, root: Root<'_>) -> Reads {
     let mut analysis = Analysis { program, root, reads: Reads::default(), params: BTreeMap::new() };
     // Arguments that were not known when a function was looked at are the next time. Programs do not
     // recurse, so this ends after as many rounds as functions nest.
@@ -173,7 +186,7 @@ const MAX_STEPS: usize = 32;
 
 struct Analysis<'p> {
     program: &'p Program,
-    root: &'p str,
+    root: Root<'p>,
     reads: Reads,
     /// The arguments of functions.
     params: BTreeMap<GroupId, Vec<Places>>,
@@ -290,7 +303,7 @@ impl Analysis<'_> {
     fn reference(&mut self, reference: &Ref, slots: &mut Slots) -> Places {
         let base = match &reference.base {
             Base::Term(term) => self.term(term, slots),
-            Base::Input | Base::InputAt(_) => Places::new(),
+            Base::Input | Base::InputAt(_) => self.input(&reference.base),
             Base::Data { prefix, .. } => self.data(prefix),
         };
         let mut steps = Vec::new();
@@ -310,14 +323,28 @@ impl Analysis<'_> {
         self.extended(base, &steps)
     }
 
+    /// `with` may put another document in its place, which is then taken for this one.
+    fn input(&mut self, base: &Base) -> Places {
+        match (self.root, base) {
+            (Root::Data(_), _) => Places::new(),
+            (Root::Input, Base::Input) => [Vec::new()].into(),
+            // A part of it in a program for some parameters.
+            (Root::Input, _) => {
+                self.reads = Reads::everything();
+                Places::new()
+            }
+        }
+    }
+
     fn data(&mut self, prefix: &[ConstId]) -> Places {
+        let Root::Data(root) = self.root else { return Places::new() };
         let Some((first, rest)) = prefix.split_first() else {
             // All of `data`, or a part of it that is only known later.
             self.reads = Reads::everything();
             return Places::new();
         };
         match self.step(*first) {
-            Step::Key(key) if key == self.root => {
+            Step::Key(key) if key == root => {
                 [rest.iter().map(|id| self.step(*id)).collect()].into()
             }
             _ => Places::new(),
@@ -456,7 +483,7 @@ mod tests {
     #[test]
     fn what_is_read() {
         let check = |text: &str, expected: &[&str]| {
-            assert_eq!(paths(&reads(&program(text), "inventory")), expected, "{text}");
+            assert_eq!(paths(&program(text).reads("inventory")), expected, "{text}");
         };
         check("v { input.data.inventory.a }", &[]);
         check("v { data.inventory.a.b }", &["a.b"]);
@@ -486,7 +513,7 @@ mod tests {
     #[test]
     fn functions() {
         let check = |text: &str, expected: &[&str]| {
-            assert_eq!(paths(&reads(&program(text), "inventory")), expected, "{text}");
+            assert_eq!(paths(&program(text).reads("inventory")), expected, "{text}");
         };
         let same = "same(a, b) { a.name == b.name }\n";
         check(&format!("{same}v {{ same(data.inventory.x[_], input) }}"), &["x.*.name!"]);
@@ -506,16 +533,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_of_input() {
+        let check = |text: &str, expected: &[&str]| {
+            assert_eq!(paths(&program(text).input_reads()), expected, "{text}");
+        };
+        check("v { data.inventory.a }", &[]);
+        check("v { input.a.b }", &["a.b"]);
+        check("v { input.a.b == 1 }", &["a.b!"]);
+        check("v { x := input; x.a == 1; not x.b }", &["a!", "b"]);
+        check("v { x := input.a; x[_].b == 1 }", &["a.*.b!"]);
+        check("v { x := input.a[k]; k == 1 }", &["a.*"]);
+        check("v[x] { x := input.a }", &["a!"]);
+        check("v[x] { x := input }", &["!"]);
+        check("v { input == 1 }", &["!"]);
+        check("v { input[k]; k == 1 }", &["*"]);
+        check("v { walk(input, [p, y]); p == y }", &["!"]);
+        check("v { object.get(input.a, \"b\", 1) == 2 }", &["a!"]);
+        check("v { data.inventory[input.a] }", &["a!"]);
+        check("f(a) { a.b == 1 }\nv { f(input) }", &["b!"]);
+        check("v { w with input as {\"c\": input.a} }\nw { input.c }", &["a!", "c"]);
+        check("v { w with input.c as input.a }\nw { input.c }", &["a!", "c"]);
+        check("v { count([1 | input.a[_] == 2]) == 1 }", &["a.*!"]);
+        check("v { {\"a\": x} = input; x == 1 }", &["!"]);
+        check("v { input.a[input.b] }", &["a.*", "b!"]);
+    }
+
+    #[test]
     fn every() {
         let text = "import future.keywords\nv { every x in data.inventory.a { x.b == 1 } }";
-        assert_eq!(paths(&reads(&program(text), "inventory")), ["a.*.b!"]);
+        assert_eq!(paths(&program(text).reads("inventory")), ["a.*.b!"]);
     }
 
     #[test]
     fn many_places_are_read_in_full() {
         let calls: String =
             (0..40).map(|n| format!("v {{ f(data.inventory.x{n:02}) }}\n")).collect();
-        let found = paths(&reads(&program(&format!("f(a) {{ a.b == 1 }}\n{calls}")), "inventory"));
+        let found = paths(&program(&format!("f(a) {{ a.b == 1 }}\n{calls}")).reads("inventory"));
         assert_eq!(found.len(), 40);
         assert!(found[0].ends_with(".b!") && found[39].ends_with("39!"), "{found:?}");
     }
@@ -524,7 +577,7 @@ mod tests {
     fn what_is_kept() {
         let check = |text: &str, document: &str, expected: &str| {
             let document = Value::from_json(document.as_bytes()).expect(document);
-            let kept = reads(&program(text), "inventory").keep(&document);
+            let kept = program(text).reads("inventory").keep(&document);
             assert_eq!(kept.to_json(), expected, "{text}");
         };
         let document = r#"{"a": [{"b": 1, "c": {"d": 2, "e": 3}}, {"b": 4}, 5], "f": {"g": 6}}"#;
@@ -541,7 +594,7 @@ mod tests {
 
     #[test]
     fn more_and_less() {
-        let of = |text: &str| reads(&program(&format!("v {{ {text} == 1 }}")), "inventory");
+        let of = |text: &str| program(&format!("v {{ {text} == 1 }}")).reads("inventory");
         for (larger, smaller, expected) in [
             ("data.inventory", "data.inventory.a", true),
             ("data.inventory.a", "data.inventory", false),

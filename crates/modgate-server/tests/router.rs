@@ -745,6 +745,206 @@ metadata: {name: look}
 spec: {policyName: look.modgate.sh}
 "#;
 
+/// Policies that apply to ConfigMaps, one of each kind, and what they read of them.
+const OF_CONFIG_MAPS: [&str; 8] = [
+    // Nothing.
+    RULES,
+    // The name alone.
+    r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: names}
+spec:
+  crd: {spec: {names: {kind: Names}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package names
+      violation[{"msg": msg}] { o := input.review.object; o.metadata.name == "bad"; msg := sprintf("%v", [o.metadata]) }
+      violation[{"msg": "spec"}] { input.review.kind.kind == "Service"; count(input.review.object.spec) > 0 }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Names
+metadata: {name: all}
+"#,
+    // A member of the contents.
+    r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: members}
+spec:
+  crd: {spec: {names: {kind: Members}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package members
+      violation[{"msg": "x"}] { input.review.object.data.x }
+      violation[{"msg": "old"}] { contents(input.review.oldObject).y == "1" }
+      contents(object) = object.data
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Members
+metadata: {name: all}
+"#,
+    // Whatever there is.
+    r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: whole}
+spec:
+  crd: {spec: {names: {kind: Whole}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package whole
+      violation[{"msg": msg}] { walk(input, [path, "1"]); msg := sprintf("%v", [path]) }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Whole
+metadata: {name: all}
+"#,
+    r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: incel}
+spec:
+  crd: {spec: {names: {kind: InCel}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: K8sNativeValidation
+      source: {validations: [{expression: '!has(object.data) || !("x" in object.data)'}]}
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: InCel
+metadata: {name: all}
+"#,
+    r#"
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: look, namespace: ns}
+spec:
+  type: Patch
+  match: [{select: '$.data.x'}]
+  patch: [{op: add, path: /metadata/labels/seen, value: '{{ .Target.data.y }}'}]
+"#,
+    r#"
+apiVersion: mutations.gatekeeper.sh/v1
+kind: Assign
+metadata: {name: assign}
+spec:
+  applyTo: [{groups: [""], versions: ["v1"], kinds: [ConfigMap]}]
+  location: "data.x"
+  parameters: {assign: {value: "1"}}
+"#,
+    r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: look}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [configmaps]}]
+  validations: [{expression: '!has(object.data) || !has(object.data.x)'}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: look}
+spec: {policyName: look, validationActions: [Deny]}
+"#,
+];
+
+/// Large bodies about ConfigMaps and Secrets, and those that no API server sends.
+fn large_bodies() -> Vec<String> {
+    let review = |operation: &str, kind: &str, own: &str, name: &str, object: &str, old: &str| {
+        let resource = format!("{}s", kind.to_lowercase());
+        let of = |contents: &str| match contents {
+            "null" => "null".to_owned(),
+            contents => format!(
+                r#"{{"apiVersion":"v1","kind":"{own}","metadata":{{"name":"{name}","namespace":"ns"}},{contents}}}"#
+            ),
+        };
+        format!(
+            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"0b4f0d60-0000-4000-8000-000000000001","kind":{{"group":"","version":"v1","kind":"{kind}"}},"resource":{{"group":"","version":"v1","resource":"{resource}"}},"name":"{name}","namespace":"ns","operation":"{operation}","userInfo":{{"username":"jane"}},"object":{},"oldObject":{}}}}}"#,
+            of(object),
+            of(old)
+        )
+    };
+    let long = "line\\nof text ".repeat(6_000);
+    let contents = [
+        format!(r#""data":{{"x":"{long}","y":"1"}}"#),
+        format!(r#""data":{{"y":"{long}"}},"binaryData":{{"x":"1"}}"#),
+        format!(r#""data":{{"x":"1"}},"spec":"{long}","data":{{"y":"1"}}"#),
+        format!(r#""d\u0061ta":{{"x":"1"}},"other":"{long}""#),
+        format!(r#""stringData":["{long}"],"data":null"#),
+    ];
+    let broken = [
+        format!(r#""data":{{"x":"{long}"#),
+        format!(r#""data":{{"x":"{long}\q"}}"#),
+        format!(r#""data":{{"x":"{long}{}"}}"#, '\u{1}'),
+        format!(r#""data":[{}{},"{long}"]"#, "[".repeat(10_001), "]".repeat(10_001)),
+        format!(r#""data":{{"x":01,"y":"{long}"}}"#),
+        format!(r#""data":{{"x":"1",}},"z":"{long}""#),
+    ];
+    let mut all = Vec::new();
+    for contents in contents.iter().chain(&broken) {
+        let names = if broken.contains(contents) { &["good"][..] } else { &["good", "bad"] };
+        for name in names {
+            all.push(review("CREATE", "ConfigMap", "ConfigMap", name, contents, "null"));
+            all.push(review("UPDATE", "ConfigMap", "ConfigMap", name, r#""data":{}"#, contents));
+            all.push(review("DELETE", "Secret", "Secret", name, "null", contents));
+            all.push(review("CREATE", "Secret", "ConfigMap", name, contents, "null"));
+            all.push(review("CREATE", "ConfigMap", "Pod", name, contents, "null"));
+        }
+    }
+    all.push(all[0].replace(r#""resource":"configmaps""#, r#""resource":"pods""#));
+    all.push(all[0].replace("admission.k8s.io/v1", "admission.k8s.io/v9"));
+    all.push(all[0].replace(r#""uid":"#, r#""uids":"#));
+    all.push(all[0].replace(r#""userInfo":{"#, r#""userInfo":[{"#));
+    all
+}
+
+/// An answer without the id of a run of mutators, which is another one each time.
+fn without_run((status, body): (StatusCode, String)) -> (StatusCode, String) {
+    match body.split_once("mutation ").zip(body.split_once(" for mutator")) {
+        Some(((before, _), (_, after))) => (status, format!("{before}{after}")),
+        None => (status, body),
+    }
+}
+
+/// The contents of large ConfigMaps are not built where no policy reads them. Where decisions are kept they are.
+#[tokio::test]
+async fn contents_that_are_not_built_change_no_answer() {
+    for policies in OF_CONFIG_MAPS {
+        let dir = tempfile::tempdir().expect("dir");
+        std::fs::write(dir.path().join("policies.yaml"), policies).expect("policies");
+        let some = Server::empty().load(dir.path());
+        let app = App {
+            current: Arc::clone(&some.app.current),
+            evaluators: Evaluators::new(1),
+            decisions: Some(Arc::default()),
+            ..App::default()
+        };
+        let app = Arc::new(app);
+        let whole = Server { router: router(Arc::clone(&app), Routes::All), app };
+        let mut denied = 0;
+        for body in large_bodies() {
+            for route in [
+                "/v1/admit",
+                "/v1/mutate",
+                "/dragnet-webhook",
+                "/mutate",
+                "/v1/policies/validate",
+            ] {
+                let of_whole = without_run(whole.post(route, body.clone()).await);
+                let of_some = without_run(some.post(route, body.clone()).await);
+                denied += usize::from(of_whole.1.contains("\"allowed\":false"));
+                assert_eq!(of_some, of_whole, "{route} {}", &body[..600]);
+            }
+        }
+        assert!(denied >= 60, "{denied}");
+    }
+}
+
 /// Nothing a policy does with an object as deep as an API server sends takes the process down, and
 /// no answer is missing.
 #[test]

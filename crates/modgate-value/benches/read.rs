@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use divan::{Bencher, counter::BytesCount};
-use modgate_value::{Value, yaml};
+use modgate_value::{MAX_DEPTH, Value, json, yaml};
 
 fn main() {
     divan::main();
@@ -59,6 +59,39 @@ fn json_review_by_serde_json(bencher: Bencher<'_, '_>) {
     let review = review();
     bencher.counter(BytesCount::of_str(&review)).bench_local(|| {
         serde_json::from_str::<serde_json::Value>(divan::black_box(&review)).expect("json")
+    });
+}
+
+/// A review of a ConfigMap of 1 MB: texts without escapes, one text of many lines, or many texts.
+fn large(shape: &str) -> String {
+    let line = "some words of a line of a configuration file that is about as long as this one";
+    let data = match shape {
+        "plain" => (0..20)
+            .map(|n| format!(r#""part-{n}":"{}""#, line.repeat(50_000 / line.len())))
+            .collect::<Vec<_>>()
+            .join(","),
+        "lines" => format!(r#""lines":"{}""#, format!("{line}\\n").repeat((1 << 20) / line.len())),
+        _ => (0..10_400).map(|n| format!(r#""key-{n}":"{line}""#)).collect::<Vec<_>>().join(","),
+    };
+    format!(
+        r#"{{"kind":"AdmissionReview","request":{{"object":{{"kind":"ConfigMap","data":{{{data}}}}}}}}}"#
+    )
+}
+
+#[divan::bench(args = ["plain", "lines", "texts"])]
+fn large_config_map(bencher: Bencher<'_, '_>, shape: &str) {
+    let review = large(shape);
+    bencher
+        .counter(BytesCount::of_str(&review))
+        .bench_local(|| Value::from_json(divan::black_box(&review).as_bytes()).expect("json"));
+}
+
+#[divan::bench(args = ["plain", "lines", "texts"])]
+fn large_config_map_without_data(bencher: Bencher<'_, '_>, shape: &str) {
+    let review = large(shape);
+    bencher.counter(BytesCount::of_str(&review)).bench_local(|| {
+        let text = divan::black_box(&review).as_bytes();
+        json::parse_without(text, MAX_DEPTH, &[&["request", "object", "data"]]).expect("json")
     });
 }
 

@@ -26,7 +26,10 @@ use super::{
     source::Sources,
     trace::OWN_MODULES,
 };
-use crate::coverage::{Coverage, Hits, PlaceKind};
+use crate::{
+    CONTENTS,
+    coverage::{Coverage, Hits, PlaceKind},
+};
 
 /// The evaluator of a template: exactly one engine (TC-11).
 #[derive(Debug)]
@@ -51,6 +54,14 @@ impl Driver {
         match self {
             Self::Rego(driver) => Some(&driver.fields),
             Self::Cel(_) => None,
+        }
+    }
+
+    /// Whether it may look at the [contents](crate::CONTENTS) of the object or the old object; CEL may.
+    pub(crate) fn may_read_contents(&self) -> bool {
+        match self {
+            Self::Rego(driver) => driver.contents,
+            Self::Cel(_) => true,
         }
     }
 
@@ -153,6 +164,8 @@ pub struct RegoDriver {
     violation: GroupId,
     reads: Box<[InventoryPart]>,
     fields: Reads,
+    /// Whether it may look at the contents of objects.
+    contents: bool,
     /// The compiled forms of constraints in force, by their parameters: equal ones share one.
     specialized: Mutex<BTreeMap<Value, Weak<Program>>>,
     /// What evaluations reach, if it is observed.
@@ -235,6 +248,12 @@ impl RawViolation {
     }
 }
 
+fn may_read_contents(program: &Program) -> bool {
+    let review = program.input_reads().step("review").unwrap_or_default();
+    let mut objects = ["object", "oldObject"].into_iter().filter_map(|key| review.step(key));
+    objects.any(|object| CONTENTS.iter().any(|key| object.step(key).is_some()))
+}
+
 impl RegoDriver {
     /// Of the program that `sources` compile to.
     pub(super) fn new(
@@ -249,6 +268,7 @@ impl RegoDriver {
             violation,
             reads: reads.into(),
             fields: program.reads("inventory"),
+            contents: may_read_contents(&program),
             fresh: Mutex::new(Some(Arc::new(program))),
             specialized: Mutex::default(),
             coverage: None,

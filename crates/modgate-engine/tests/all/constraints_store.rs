@@ -207,3 +207,57 @@ fn what_cannot_be_reviewed_is_denied() {
          target \"admission.k8s.gatekeeper.sh\": oldObject cannot be nil for DELETE operations\n"
     );
 }
+
+#[test]
+fn whether_contents_may_be_read() {
+    let rego = |rego: &str, spec: &str| {
+        vec![template("K", &format!("package p\n{rego}")), constraint("K", "c", spec)]
+    };
+    let name = r#"violation[{"msg": "m"}] { input.review.object.metadata.name == "bad" }"#;
+    let data = r#"violation[{"msg": "m"}] { input.review.object.data.x }"#;
+    let old = r#"violation[{"msg": "m"}] { contents(input.review.oldObject) == 1 }
+        contents(object) = x { x := object.binaryData }"#;
+    let any = r#"violation[{"msg": "m"}] { input.review.object[_] == 1 }"#;
+    let whole = r#"violation[{"msg": m}] { m := sprintf("%v", [input]) }"#;
+    let pods = "{match: {kinds: [{apiGroups: [''], kinds: [Pod]}]}}";
+    let maps = "{match: {kinds: [{apiGroups: [''], kinds: [ConfigMap]}]}}";
+    let rule = |select: &str| {
+        value(&format!(
+            "{{apiVersion: api.kubemod.io/v1beta1, kind: ModRule, metadata: {{name: r, namespace: ns}}, \
+             spec: {{type: Reject, match: [{{select: $.kind, matchValue: {select}}}]}}}}"
+        ))
+    };
+    for (policies, expected) in [
+        (vec![], false),
+        (rego(name, "{}"), false),
+        (rego(data, "{}"), true),
+        (rego(data, pods), false),
+        (rego(data, maps), true),
+        (rego(old, "{}"), true),
+        (rego(any, "{}"), true),
+        (rego(whole, maps), true),
+        (vec![rule("Pod")], false),
+        (vec![rule("ConfigMap")], true),
+    ] {
+        let shown = format!("{policies:?}");
+        let changes = policies.into_iter().map(upsert).collect();
+        let update = Snapshot::default().apply(changes, OnError::Unload);
+        assert!(!update.has_errors(), "{:?}", update.problems);
+        for (kind, resource, own, is_known) in [
+            ("ConfigMap", "configmaps", "ConfigMap", true),
+            ("ConfigMap", "pods", "ConfigMap", false),
+            ("Pod", "pods", "Pod", false),
+            ("ConfigMap", "configmaps", "Secret", false),
+            ("Secret", "secrets", "ConfigMap", false),
+        ] {
+            let request = value(&format!(
+                "{{operation: CREATE, name: m, namespace: ns, kind: {{group: '', version: v1, kind: {kind}}}, \
+                 resource: {{group: '', version: v1, resource: {resource}}}, \
+                 object: {{apiVersion: v1, kind: {own}, metadata: {{name: m, namespace: ns}}}}}}"
+            ));
+            let review = Review::from_request(&request).expect("a request");
+            let found = update.snapshot.may_read_contents(&review);
+            assert_eq!(found, expected || !is_known, "{kind} {resource} {own}: {shown}");
+        }
+    }
+}

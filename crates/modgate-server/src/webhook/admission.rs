@@ -8,7 +8,7 @@ use std::{
 use axum::{extract::Request, http::StatusCode, response::Response};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_engine::{
-    AdmissionStatus, Decision, Host, MutationStatus, Review, StageReport, Stages,
+    AdmissionStatus, CONTENTS, Decision, Host, MutationStatus, Review, StageReport, Stages,
     api::admission::{AdmissionResponse, ReviewVersion},
     cost::{Meter, Statistics},
     gatekeeper::admit_label,
@@ -17,7 +17,10 @@ use modgate_engine::{
 use modgate_policies::{PolicySet, ProviderHost};
 use modgate_prove::recorded::Exchange;
 use modgate_telemetry::metrics::{UndecidedCause as Cause, shard};
-use modgate_value::{Str, Value, json::ParseErrorKind};
+use modgate_value::{
+    Str, Value,
+    json::{self, ParseErrorKind},
+};
 
 use super::{
     App, LateRejections, OnFailure, RequestLimits, Webhook,
@@ -185,7 +188,11 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 app.metrics.queued(webhook, slot.waited());
                 let providers = app.current.providers();
                 let asking = providers.map(|all| all.asking(deadline).yielding(slot));
-                let (read, review) = match decode(app, body) {
+                let decoded = match outline(app, webhook, &policies, body) {
+                    Some(decoded) => Ok(decoded),
+                    None => decode(app, body),
+                };
+                let (read, review) = match decoded {
                     Ok(decoded) => decoded,
                     Err((head, message)) => {
                         let code = StatusCode::BAD_REQUEST;
@@ -354,6 +361,36 @@ fn evaluate(
         return Evaluated::Awaits(kind);
     }
     Evaluated::Answer(run_task(app, webhook, conditions, review, head))
+}
+
+/// A body that is smaller is decoded sooner than it is known whether any policy looks at its contents.
+const LARGE: usize = 64 << 10;
+
+/// Decodes a large review of a ConfigMap or Secret without its contents, if no policy looks at them and nobody else
+/// does, either. A body that cannot be decoded is left to [`decode`], which says why.
+fn outline(
+    app: &App,
+    webhook: Webhook,
+    policies: &PolicySet,
+    body: &[u8],
+) -> Option<(Head, Review)> {
+    let is_read_by_others = app.traffic.is_on()
+        || app.decisions.is_some()
+        || app.gatekeeper.log_stats
+        || !policies.snapshot.traces().is_empty();
+    if body.len() < LARGE || is_read_by_others {
+        return None;
+    }
+    stages(app, webhook)?;
+    let contents = ["object", "oldObject"]
+        .into_iter()
+        .flat_map(|object| CONTENTS.map(|member| ["request", object, member]));
+    let contents: Vec<_> = contents.collect();
+    let contents: Vec<&[&str]> = contents.iter().map(<[_; 3]>::as_slice).collect();
+    let document = json::parse_without(body, app.limits.max_depth, &contents).ok()?;
+    let review = Review::parse(&document).ok()?;
+    let is_read = policies.snapshot.may_read_contents(&review);
+    (!is_read).then(|| (Head::of(&document), review))
 }
 
 /// Decodes a review. On failure, returns the parts that the answer needs, read from the document if
