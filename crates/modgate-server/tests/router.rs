@@ -928,13 +928,9 @@ async fn contents_that_are_not_built_change_no_answer() {
         let whole = Server { router: router(Arc::clone(&app), Routes::All), app };
         let mut denied = 0;
         for body in large_bodies() {
-            for route in [
-                "/v1/admit",
-                "/v1/mutate",
-                "/dragnet-webhook",
-                "/mutate",
-                "/v1/policies/validate",
-            ] {
+            for route in
+                ["/v1/admit", "/v1/mutate", "/dragnet-webhook", "/mutate", "/v1/policies/validate"]
+            {
                 let of_whole = without_run(whole.post(route, body.clone()).await);
                 let of_some = without_run(some.post(route, body.clone()).await);
                 denied += usize::from(of_whole.1.contains("\"allowed\":false"));

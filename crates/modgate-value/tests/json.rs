@@ -25,10 +25,13 @@ fn values() -> impl Strategy<Value = Value> {
 
 /// Documents whose members have few names, some of them twice.
 fn documents() -> impl Strategy<Value = String> {
-    let text = ["", "a", "\\n", "line\\nline", "\\u00e9\\ud83d", "\\\"\\\\", "0123456789012345678", "é😀"];
+    let text =
+        ["", "a", "\\n", "line\\nline", "\\u00e9\\ud83d", "\\\"\\\\", "0123456789012345678", "é😀"];
     let leaf = prop_oneof![
-        prop::sample::select(vec!["null", "true", "false", "0", "-1.50", "1e400", "[]", "{}", " [ ] "])
-            .prop_map(str::to_owned),
+        prop::sample::select(vec![
+            "null", "true", "false", "0", "-1.50", "1e400", "[]", "{}", " [ ] "
+        ])
+        .prop_map(str::to_owned),
         prop::sample::select(text.to_vec()).prop_map(|text| format!("\"{text}\"")),
     ];
     let names = ["a", "b", "\\u0061", "c\\n"];
@@ -73,12 +76,52 @@ fn assert_leaves_out(text: &[u8], max_depth: usize) {
 #[test]
 fn what_is_left_out_is_checked() {
     for inside in [
-        "1", "01", "-", "1.", "1e", "tru", "nulll", "", "\"", "\"\\", "\"\\x\"", "\"\\u12g4\"", "\"\\u12\"",
-        "\"\\ud83d\\u00e9\"", "\"a\tb\"", "\"a\u{1}\"", "[", "[1", "[1,", "[1,]", "[1 2]", "[,]", "{", "{]", "{}", "{1:2}",
-        "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{\"a\" 1}", "{\"a\":1 \"b\":2}", "{\"\\q\":1}", "[[[[{\"a\":[]}]]]]",
-        "[[[[[[]]]]]]", "\u{feff}", "[1]]", "é", "\"é\\u00e\"", "\"\\u00é\"",
+        "1",
+        "01",
+        "-",
+        "1.",
+        "1e",
+        "tru",
+        "nulll",
+        "",
+        "\"",
+        "\"\\",
+        "\"\\x\"",
+        "\"\\u12g4\"",
+        "\"\\u12\"",
+        "\"\\ud83d\\u00e9\"",
+        "\"a\tb\"",
+        "\"a\u{1}\"",
+        "[",
+        "[1",
+        "[1,",
+        "[1,]",
+        "[1 2]",
+        "[,]",
+        "{",
+        "{]",
+        "{}",
+        "{1:2}",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1,}",
+        "{\"a\" 1}",
+        "{\"a\":1 \"b\":2}",
+        "{\"\\q\":1}",
+        "[[[[{\"a\":[]}]]]]",
+        "[[[[[[]]]]]]",
+        "\u{feff}",
+        "[1]]",
+        "é",
+        "\"é\\u00e\"",
+        "\"\\u00é\"",
     ] {
-        for around in ["{\"a\":{\"a\":_}}", " {\"b\" : { \"a\":{\"b\" : _ , \"a\":1}}}", "{\"c\\n\":_,\"d\":[_]}", "{\"a\":_}"] {
+        for around in [
+            "{\"a\":{\"a\":_}}",
+            " {\"b\" : { \"a\":{\"b\" : _ , \"a\":1}}}",
+            "{\"c\\n\":_,\"d\":[_]}",
+            "{\"a\":_}",
+        ] {
             let text = around.replace('_', inside);
             for max_depth in [1, 2, 3, 6, 512] {
                 assert_leaves_out(text.as_bytes(), max_depth);
@@ -89,7 +132,9 @@ fn what_is_left_out_is_checked() {
         }
     }
     let deep = |levels| format!("{{\"a\":{{\"a\":{}{}}}}}", "[".repeat(levels), "]".repeat(levels));
-    [509, 510, 511, 100_000].into_iter().for_each(|levels| assert_leaves_out(deep(levels).as_bytes(), 512));
+    [509, 510, 511, 100_000]
+        .into_iter()
+        .for_each(|levels| assert_leaves_out(deep(levels).as_bytes(), 512));
 }
 
 proptest! {

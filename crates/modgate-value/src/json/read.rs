@@ -520,9 +520,8 @@ fn clean_length(text: &[u8]) -> usize {
         return 0;
     }
     let (blocks, _) = text.as_chunks::<BLOCK>();
-    let is_clean = |block: &&[u8; BLOCK]| {
-        !block.iter().fold(false, |found, byte| found | (*byte < 0x20))
-    };
+    let is_clean =
+        |block: &&[u8; BLOCK]| !block.iter().fold(false, |found, byte| found | (*byte < 0x20));
     blocks.iter().take_while(is_clean).count() * BLOCK
 }
 
