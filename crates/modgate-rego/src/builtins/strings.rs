@@ -12,7 +12,7 @@ pub(super) use raw::{StandIn, any as is_raw};
 use super::{Builtin, BuiltinError, Context, Outcome, host, operand, yes_or_no};
 use crate::{
     number::Num,
-    value::{Array, Items, Value, View},
+    value::{Items, Value, View},
 };
 
 pub(super) const BUILTINS: &[Builtin] = &[
@@ -559,7 +559,9 @@ fn sprintf<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let budget = context.heap.budget();
     context.scan(format)?;
     let is_utf8 = operand::any(args, 0).as_utf8().is_some();
-    if is_utf8 && let Some(text) = sprintf_texts(context, format, values)? {
+    if is_utf8
+        && let Some(text) = sprintf_texts(context, format, values.iter().map(Value::as_utf8))?
+    {
         return Ok(Some(text));
     }
     if raw::any(args) || values.iter().any(|value| raw::any(&[value])) {
@@ -573,22 +575,30 @@ fn sprintf<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
             _ => gofmt::Arg::String(Cow::Owned(value.to_text(budget)?)),
         });
     }
+    let texts = printed.iter().map(|arg| match arg {
+        gofmt::Arg::String(text) => Some(&**text),
+        _ => None,
+    });
+    if let Some(text) = sprintf_texts(context, format, texts)? {
+        return Ok(Some(text));
+    }
     let text = formatted(context, format, &printed)?;
     Ok(Some(context.heap.charged_string(&text)))
 }
 
 /// The same where the format has nothing but a bare `%v` or `%s` for each of a few values, and all of these are
 /// text, which is most of what policies print. `None` otherwise, and where too little is left to pay for it.
-fn sprintf_texts<'a>(
+fn sprintf_texts<'a, 't>(
     context: &Context<'a>,
-    format: &str,
-    values: Array<'a>,
+    format: &'t str,
+    values: impl ExactSizeIterator<Item = Option<&'t str>>,
 ) -> Result<Option<Value<'a>>, BuiltinError> {
+    let count = values.len();
     let mut parts = [""; 2 * FEW + 1];
     let (mut left, mut length) = (format, format.len());
     let mut room = parts.iter_mut();
     for value in values {
-        let (Some(text), Some(at)) = (value.as_utf8(), left.find('%')) else { return Ok(None) };
+        let (Some(text), Some(at)) = (value, left.find('%')) else { return Ok(None) };
         let (Some(plain), Some(printed)) = (room.next(), room.next()) else { return Ok(None) };
         let (before, directive) = left.split_at(at);
         let Some(rest) = directive.strip_prefix("%v").or_else(|| directive.strip_prefix("%s"))
@@ -600,7 +610,6 @@ fn sprintf_texts<'a>(
     }
     let Some(end) = room.next().filter(|_| !left.contains('%')) else { return Ok(None) };
     *end = left;
-    let count = values.len();
     length = length.saturating_sub(2 * count);
     let budget = context.heap.budget();
     let bytes = u64::try_from(length).unwrap_or(u64::MAX);

@@ -6,6 +6,9 @@ use modgate_value::{Budget, Value as Json, gofmt};
 
 use super::{Items, Limit, MAX_DEPTH, Value, View, ground::json_number};
 
+/// Room for a short text, in bytes.
+const FEW: usize = 64;
+
 impl Value<'_> {
     /// The term as OPA prints it: `{"a": [1, "b"]}`, `{1, 2}`, `set()`.
     ///
@@ -13,7 +16,7 @@ impl Value<'_> {
     ///
     /// [`Limit::Exhausted`]; [`Limit::Depth`] for parts of a document that nest too deeply.
     pub fn to_text(self, budget: &Budget<'_>) -> Result<String, Limit> {
-        let mut out = String::new();
+        let mut out = String::with_capacity(FEW);
         self.append_text(&mut out, budget)?;
         Ok(out)
     }
