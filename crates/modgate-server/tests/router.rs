@@ -886,16 +886,16 @@ fn large_bodies() -> Vec<String> {
         format!(r#""data":{{"x":"1",}},"z":"{long}""#),
     ];
     let mut all = Vec::new();
-    for contents in contents.iter().chain(&broken) {
-        let names = if broken.contains(contents) { &["good"][..] } else { &["good", "bad"] };
-        for name in names {
-            all.push(review("CREATE", "ConfigMap", "ConfigMap", name, contents, "null"));
-            all.push(review("UPDATE", "ConfigMap", "ConfigMap", name, r#""data":{}"#, contents));
-            all.push(review("DELETE", "Secret", "Secret", name, "null", contents));
-            all.push(review("CREATE", "Secret", "ConfigMap", name, contents, "null"));
-            all.push(review("CREATE", "ConfigMap", "Pod", name, contents, "null"));
-        }
+    for (contents, name) in contents.iter().flat_map(|it| [(it, "good"), (it, "bad")]) {
+        all.push(review("CREATE", "ConfigMap", "ConfigMap", name, contents, "null"));
+        all.push(review("UPDATE", "ConfigMap", "ConfigMap", name, r#""data":{}"#, contents));
+        all.push(review("DELETE", "Secret", "Secret", name, "null", contents));
     }
+    for contents in &broken {
+        all.push(review("CREATE", "ConfigMap", "ConfigMap", "good", contents, "null"));
+    }
+    all.push(review("CREATE", "Secret", "ConfigMap", "good", &contents[0], "null"));
+    all.push(review("CREATE", "ConfigMap", "Pod", "bad", &contents[0], "null"));
     all.push(all[0].replace(r#""resource":"configmaps""#, r#""resource":"pods""#));
     all.push(all[0].replace("admission.k8s.io/v1", "admission.k8s.io/v9"));
     all.push(all[0].replace(r#""uid":"#, r#""uids":"#));
@@ -937,7 +937,7 @@ async fn contents_that_are_not_built_change_no_answer() {
                 assert_eq!(of_some, of_whole, "{route} {}", &body[..600]);
             }
         }
-        assert!(denied >= 60, "{denied}");
+        assert!(denied >= 30, "{denied}");
     }
 }
 
