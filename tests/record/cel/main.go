@@ -4,6 +4,7 @@
 //
 //	go run . -out ../../../conformance/languages
 //	go run -modfile kubernetes.mod . -beside ../../../conformance/languages -out ../../../conformance/languages
+//	go run -modfile kubernetes.mod . -library LIBRARY/library
 //
 // The same seed gives the same expressions.
 package main
@@ -25,7 +26,15 @@ func main() {
 	out := flag.String("out", ".", "folder to write the recordings to")
 	seed := flag.Int64("seed", 1, "seed of the random choice of expressions")
 	other := flag.String("beside", "", "folder with the recordings of another release: record what differs from them")
+	library := flag.String("library", "", "folder library of the public Gatekeeper library: only measure its samples")
 	flag.Parse()
+	if *library != "" {
+		if err := measure(*library); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(*out, *seed, *other); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
