@@ -15,7 +15,7 @@ use crate::Value;
 
 pub use peek::peek_text;
 pub(crate) use read::lossy;
-pub use read::{ParseError, ParseErrorKind, parse, parse_nested, parse_without};
+pub use read::{ParseError, ParseErrorKind, Partial, parse, parse_nested, parse_without};
 pub use write::{Escape, write, write_pretty, write_string};
 
 /// How many bytes at the front of a text may stand in a JSON string as they are: those before the first

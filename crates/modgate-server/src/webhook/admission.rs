@@ -188,11 +188,8 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 app.metrics.queued(webhook, slot.waited());
                 let providers = app.current.providers();
                 let asking = providers.map(|all| all.asking(deadline).yielding(slot));
-                let decoded = match outline(app, webhook, &policies, body) {
-                    Some(decoded) => Ok(decoded),
-                    None => decode(app, body),
-                };
-                let (read, review) = match decoded {
+                let readers = only_policies_read(app, webhook, &policies).then_some(&*policies);
+                let (read, review) = match decode(app, body, readers) {
                     Ok(decoded) => decoded,
                     Err((head, message)) => {
                         let code = StatusCode::BAD_REQUEST;
@@ -304,7 +301,7 @@ async fn bind_pod(
     body: &[u8],
     deadline: tokio::time::Instant,
 ) -> Answer {
-    let (head, review) = match decode(app, body) {
+    let (head, review) = match decode(app, body, None) {
         Ok(decoded) => decoded,
         Err((head, message)) => return Answer::malformed(head, StatusCode::BAD_REQUEST, message),
     };
@@ -366,37 +363,29 @@ fn evaluate(
 /// A body that is smaller is decoded sooner than it is known whether any policy looks at its contents.
 const LARGE: usize = 64 << 10;
 
-/// Decodes a large review of a ConfigMap or Secret without its contents, if no policy looks at them and nobody else
-/// does, either. A body that cannot be decoded is left to [`decode`], which says why.
-fn outline(
-    app: &App,
-    webhook: Webhook,
-    policies: &PolicySet,
-    body: &[u8],
-) -> Option<(Head, Review)> {
-    let is_read_by_others = app.traffic.is_on()
-        || app.decisions.is_some()
-        || app.gatekeeper.log_stats
-        || !policies.snapshot.traces().is_empty();
-    if body.len() < LARGE || is_read_by_others {
-        return None;
-    }
-    stages(app, webhook)?;
-    let contents = ["object", "oldObject"]
-        .into_iter()
-        .flat_map(|object| CONTENTS.map(|member| ["request", object, member]));
-    let contents: Vec<_> = contents.collect();
-    let contents: Vec<&[&str]> = contents.iter().map(<[_; 3]>::as_slice).collect();
-    let document = json::parse_without(body, app.limits.max_depth, &contents).ok()?;
-    let review = Review::parse(&document).ok()?;
-    let is_read = policies.snapshot.may_read_contents(&review);
-    (!is_read).then(|| (Head::of(&document), review))
+/// Whether nothing but the policies of a webhook sees what the objects of a request hold.
+fn only_policies_read(app: &App, webhook: Webhook, policies: &PolicySet) -> bool {
+    stages(app, webhook).is_some()
+        && !app.traffic.is_on()
+        && app.decisions.is_none()
+        && !app.gatekeeper.log_stats
+        && policies.snapshot.traces().is_empty()
 }
 
 /// Decodes a review. On failure, returns the parts that the answer needs, read from the document if
-/// that is JSON.
-fn decode(app: &App, body: &[u8]) -> Result<(Head, Review), (Head, String)> {
-    let document = match Value::from_json_nested(body, app.limits.max_depth) {
+/// that is JSON. If only these policies read it and none looks at the contents of the objects, a large one is
+/// decoded without them.
+fn decode(
+    app: &App,
+    body: &[u8],
+    readers: Option<&PolicySet>,
+) -> Result<(Head, Review), (Head, String)> {
+    let readers = readers.filter(|_| body.len() >= LARGE);
+    let objects = if readers.is_some() { &["object", "oldObject"][..] } else { &[] };
+    let contents = objects.iter().flat_map(|object| CONTENTS.map(|it| ["request", *object, it]));
+    let contents: Vec<_> = contents.collect();
+    let contents: Vec<&[&str]> = contents.iter().map(<[_; 3]>::as_slice).collect();
+    let document = match json::parse_without(body, app.limits.max_depth, &contents) {
         Ok(document) => document,
         Err(error) => {
             let raise = match error.kind {
@@ -409,10 +398,16 @@ fn decode(app: &App, body: &[u8]) -> Result<(Head, Review), (Head, String)> {
             return Err((Head::ahead(body), message));
         }
     };
-    let head = Head::of(&document);
-    match Review::parse(&document) {
-        Ok(review) => Ok((head, review)),
-        Err(error) => Err((head, error.to_string())),
+    let head = Head::of(&document.value);
+    let review = match Review::parse(&document.value) {
+        Ok(review) => review,
+        Err(error) => return Err((head, error.to_string())),
+    };
+    match readers {
+        Some(policies) if !document.is_whole && policies.snapshot.may_read_contents(&review) => {
+            decode(app, body, None)
+        }
+        _ => Ok((head, review)),
     }
 }
 

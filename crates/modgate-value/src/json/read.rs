@@ -74,11 +74,20 @@ pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
 ///
 /// When the text is not JSON, holds more than one document, or nests deeper than `max_depth`.
 pub fn parse_nested(text: &[u8], max_depth: usize) -> Result<Value, ParseError> {
-    parse_without(text, max_depth, &[])
+    parse_without(text, max_depth, &[]).map(|read| read.value)
 }
 
-/// As [`parse_nested`], with null in place of what is at these paths through objects. That is read, so it must be
-/// JSON, and not built.
+/// A document, perhaps without some of its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partial {
+    /// It, with null in place of what was left out.
+    pub value: Value,
+    /// Whether nothing was.
+    pub is_whole: bool,
+}
+
+/// As [`parse_nested`], without what is at these paths through objects. That is read, so it must be JSON, and not
+/// built.
 ///
 /// # Errors
 ///
@@ -87,15 +96,24 @@ pub fn parse_without(
     text: &[u8],
     max_depth: usize,
     left_out: &[&[&str]],
-) -> Result<Value, ParseError> {
+) -> Result<Partial, ParseError> {
     let text = lossy(text);
     let (members, elements) = (Vec::new(), Vec::new());
     let text_read = String::new();
     let clean = clean_length(text.as_bytes());
-    let mut reader =
-        Reader { text: &text, at: 0, clean, max_depth, left_out, members, elements, text_read };
+    let mut reader = Reader {
+        text: &text,
+        at: 0,
+        clean,
+        max_depth,
+        left_out,
+        is_whole: true,
+        members,
+        elements,
+        text_read,
+    };
     let result = reader.document();
-    result.map_err(|kind| {
+    result.map(|value| Partial { value, is_whole: reader.is_whole }).map_err(|kind| {
         let before = text.as_bytes().get(..reader.at).unwrap_or_default();
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         ParseError {
@@ -130,6 +148,8 @@ struct Reader<'a> {
     max_depth: usize,
     /// Paths of what is not built.
     left_out: &'a [&'a [&'a str]],
+    /// Whether there was nothing at them.
+    is_whole: bool,
     /// Members and elements of the containers being read, innermost last: each container takes its
     /// own off the end in one allocation of the exact size.
     members: Vec<(Str, Value)>,
@@ -192,6 +212,7 @@ impl<'a> Reader<'a> {
             let mut value = match self.peek() {
                 _ if self.is_left_out(&open) => {
                     self.skip(open.len())?;
+                    self.is_whole = false;
                     Value::Null
                 }
                 Some(b'{') => {
