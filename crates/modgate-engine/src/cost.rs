@@ -123,16 +123,15 @@ impl Usage {
         let shard = shard.get_or_init(Box::default);
         let seconds = cost.time.as_secs().saturating_mul(1_000_000_000);
         let nanoseconds = seconds.saturating_add(u64::from(cost.time.subsec_nanos()));
-        for (counter, more) in [
-            (&shard.evaluations, cost.evaluations),
-            (&shard.nanoseconds, nanoseconds),
-            (&shard.steps, cost.steps),
-            (&shard.bytes, cost.bytes),
-        ] {
+        let add = |counter: &AtomicU64, more: u64| {
             if more > 0 {
                 counter.fetch_add(more, Ordering::Relaxed);
             }
-        }
+        };
+        add(&shard.evaluations, cost.evaluations);
+        add(&shard.nanoseconds, nanoseconds);
+        add(&shard.steps, cost.steps);
+        add(&shard.bytes, cost.bytes);
     }
 
     /// The budget of the next evaluation of the policy: less time while it is demoted.

@@ -225,9 +225,11 @@ impl Admission {
 
     /// The input of policies in CEL.
     pub(super) fn cel(&self) -> &Input {
-        let shown = |object: &&Value| !self.hides_namespace && !object.name().is_empty();
-        let named = self.namespace.as_ref().filter(shown);
-        self.cel.get_or_init(|| Input::of(&self.review, named))
+        self.cel.get_or_init(|| {
+            let shown = |object: &&Value| !self.hides_namespace && !object.name().is_empty();
+            let named = self.namespace.as_ref().filter(shown);
+            Input::of(&self.review, named)
+        })
     }
 
     /// `input.review`.

@@ -77,7 +77,11 @@ impl Block {
 
 /// What match blocks decided for one object: many constraints have the same one.
 #[derive(Debug, Default)]
-pub(super) struct Decided(BTreeMap<Block, bool>);
+pub(super) struct Decided {
+    all: BTreeMap<Block, bool>,
+    /// The last one: constraints of a template often have the same.
+    last: Option<(Block, bool)>,
+}
 
 /// Later match blocks are evaluated each time.
 const MAX_DECIDED: usize = 1024;
@@ -341,13 +345,22 @@ impl CompiledConstraint {
         if self.criteria.is_none() || self.matched.is_some() {
             return self.matches(admission, inventory);
         }
-        if let Some(known) = decided.0.get(&self.block) {
-            return Ok(*known);
+        if let Some((block, matches)) = decided.last
+            && block == self.block
+        {
+            return Ok(matches);
         }
-        let matches = self.matches(admission, inventory)?;
-        if decided.0.len() < MAX_DECIDED {
-            decided.0.insert(self.block, matches);
-        }
+        let matches = match decided.all.get(&self.block) {
+            Some(known) => *known,
+            None => {
+                let matches = self.matches(admission, inventory)?;
+                if decided.all.len() < MAX_DECIDED {
+                    decided.all.insert(self.block, matches);
+                }
+                matches
+            }
+        };
+        decided.last = Some((self.block, matches));
         Ok(matches)
     }
 
