@@ -318,7 +318,7 @@ pub struct Server {
 
 /// The policies of a server, with what follows them.
 enum Policies {
-    Files(Box<PolicyStore>),
+    Files(Box<PolicyStore>, follow::Reader),
     Cluster(Box<Controllers>, Option<Box<Rotation>>),
 }
 
@@ -408,12 +408,14 @@ impl Server {
                 Policies::Cluster(Box::new(controllers), rotation)
             }
             PolicyOrigin::Files(files) => {
-                let mut store = PolicyStore::new(files.clone(), config.engine.clone());
-                let refresh = store.refresh();
+                let store = PolicyStore::new(files.clone(), config.engine.clone());
+                let reader = follow::Reader::start()?;
+                let looked = reader.refresh(store).await;
+                let (store, refresh) = looked.ok_or_else(|| io::Error::other("a thread has ended"))?;
                 refresh.findings.iter().for_each(|finding| report(finding));
                 app.current.store(Arc::clone(store.policies()));
                 follow::announce(&store, &app.metrics, &refresh);
-                Policies::Files(Box::new(store))
+                Policies::Files(Box::new(store), reader)
             }
         };
         let mut standings = Standings::default();
@@ -451,7 +453,7 @@ impl Server {
     /// The policies of files as loaded; `None` if policies come from a cluster.
     pub fn store(&self) -> Option<&PolicyStore> {
         match &self.policies {
-            Policies::Files(store) => Some(store),
+            Policies::Files(store, _) => Some(store),
             Policies::Cluster(..) => None,
         }
     }
@@ -525,7 +527,7 @@ impl Server {
         let current = Arc::clone(&app.current);
         let statuses = match &policies {
             Policies::Cluster(controllers, _) => Some(controllers.reports()),
-            Policies::Files(_) => None,
+            Policies::Files(..) => None,
         };
         tokio::spawn(async move { demoted::announce(&current, statuses.as_ref()).await });
         if let Some(candidates) = candidates {
@@ -539,7 +541,7 @@ impl Server {
                 }
                 following.spawn(cluster.run());
             }
-            Policies::Files(store) => {
+            Policies::Files(store, reader) => {
                 let (current, metrics) = (Arc::clone(&app.current), Arc::clone(&app.metrics));
                 let has_ui = config.addresses.ui.is_some();
                 let loaded = move |store: &PolicyStore, refresh: &Refresh| {
@@ -549,7 +551,7 @@ impl Server {
                     }
                     follow::announce(store, &metrics, refresh);
                 };
-                following.spawn(follow::follow(*store, loaded, config.poll, report));
+                following.spawn(follow::follow(reader, *store, loaded, config.poll, report));
             }
         }
         for listener in listeners {
@@ -571,7 +573,7 @@ fn no_policies_yet(config: &ServeConfig, certificates: &Arc<Certificates>) -> Po
 fn origin_of(policies: &Policies, standings: &mut Standings) -> Origin {
     match policies {
         Policies::Cluster(controllers, _) => Origin::Cluster(Box::new(controllers.live())),
-        Policies::Files(store) => {
+        Policies::Files(store, _) => {
             *standings = Arc::new(ArcSwap::from_pointee(store.standings()));
             Origin::Files(Arc::clone(standings))
         }

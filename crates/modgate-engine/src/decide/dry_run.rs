@@ -99,7 +99,7 @@ fn load(
         }
         let (compiled, _) =
             compile_or_deny(&rule, object, config).map_err(|denied| DryRunError(denied.reason))?;
-        loaded.push((compiled.id.clone(), Some(compiled)));
+        loaded.push((compiled.id.clone(), Some(compiled.into())));
     }
     Ok(Store::default().with(loaded, &config.cluster_rules_namespaces))
 }

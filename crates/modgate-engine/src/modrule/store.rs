@@ -204,13 +204,13 @@ impl Store {
     /// The store after these changes; `None` removes a rule.
     pub(crate) fn with(
         &self,
-        changes: Vec<(PolicyId, Option<CompiledModRule>)>,
+        changes: Vec<(PolicyId, Option<Arc<CompiledModRule>>)>,
         cluster_rules_namespaces: &[Str],
     ) -> Self {
         let mut by_id = self.by_id.clone();
         for (id, rule) in changes {
             match rule {
-                Some(rule) => by_id.insert(id, Arc::new(rule)),
+                Some(rule) => by_id.insert(id, rule),
                 None => by_id.remove(&id),
             };
         }

@@ -83,7 +83,7 @@ pub(super) struct Loader<'s> {
     before: &'s Snapshot,
     on_error: OnError,
     problems: Vec<Problem>,
-    modrules: Vec<(PolicyId, Option<CompiledModRule>)>,
+    modrules: Vec<(PolicyId, Option<Arc<CompiledModRule>>)>,
     constraints: Option<constraint::Store>,
     mutators: Option<BTreeMap<MutatorId, Arc<CompiledMutator>>>,
     expansions: Option<BTreeMap<Str, Arc<expansion::CompiledTemplate>>>,
@@ -335,7 +335,7 @@ impl<'s> Loader<'s> {
         let (id, compiled, mut found) = compile_modrule(source, self.config());
         self.problems.append(&mut found);
         match (compiled, self.on_error) {
-            (Some(rule), _) => self.modrules.push((id, Some(rule))),
+            (Some(rule), _) => self.modrules.push((id, Some(Arc::new(rule)))),
             (None, OnError::Unload) => self.modrules.push((id, None)),
             (None, OnError::Keep) => {}
         }

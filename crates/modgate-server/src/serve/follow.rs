@@ -1,17 +1,57 @@
 //! Following policy files while they change.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    io,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use modgate_engine::ServedPolicies;
 use modgate_policies::{FileWatch, PolicyStore, Refresh};
 use modgate_telemetry::metrics::Metrics;
 use modgate_value::diag::Diagnostic;
+use tokio::sync::oneshot;
+
+use super::STACK_BYTES;
 
 /// The logger of policy files.
 const LOGGER: &str = "policies";
 
+/// The thread that reads policy files and compiles policies: reading blocks, and a slow disk must not delay reviews.
+///
+/// It is always the same one. The C library's allocator keeps the memory that a thread has freed for this thread, so
+/// that replaced policies would leave theirs behind in several places.
+pub(super) struct Reader(mpsc::Sender<Job>);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+impl Reader {
+    /// Starts the thread. It ends with the reader.
+    pub(super) fn start() -> io::Result<Self> {
+        let (sender, jobs) = mpsc::channel::<Job>();
+        let thread = thread::Builder::new().name("modgate-policies".to_owned());
+        thread.stack_size(STACK_BYTES).spawn(move || jobs.into_iter().for_each(|job| job()))?;
+        Ok(Self(sender))
+    }
+
+    /// Looks at the files of a store; `None` if the thread has ended.
+    pub(super) async fn refresh(&self, mut store: PolicyStore) -> Option<(PolicyStore, Refresh)> {
+        let (done, looked) = oneshot::channel();
+        let job = move || {
+            let refresh = store.refresh();
+            // Nobody waits for it when the process ends.
+            let _ = done.send((store, refresh));
+        };
+        self.0.send(Box::new(job)).ok()?;
+        looked.await.ok()
+    }
+}
+
 /// Follows the files until the process ends. `loaded` receives the store after each change.
 pub(super) async fn follow(
+    reader: Reader,
     mut store: PolicyStore,
     loaded: impl Fn(&PolicyStore, &Refresh),
     interval: Duration,
@@ -21,19 +61,11 @@ pub(super) async fn follow(
     let mut unlistable = BTreeSet::new();
     loop {
         watch.tick().await;
-        // Reading files blocks, and a slow disk must not delay reviews.
-        let looked = tokio::task::spawn_blocking(move || {
-            let refresh = store.refresh();
-            (store, refresh)
-        });
-        let refresh;
-        (store, refresh) = match looked.await {
-            Ok(looked) => looked,
-            Err(error) => {
-                tracing::error!(target: LOGGER, %error, "policy files are no longer followed");
-                return;
-            }
+        let Some((next, refresh)) = reader.refresh(store).await else {
+            tracing::error!(target: LOGGER, "policy files are no longer followed");
+            return;
         };
+        store = next;
         if !refresh.changed {
             // A folder that cannot be listed changes nothing. Log it once, not every second.
             for finding in refresh.findings {

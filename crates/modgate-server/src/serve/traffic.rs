@@ -29,6 +29,7 @@ pub enum ShadowConfig {
 
 /// Candidate policies, and what follows their files.
 pub(super) struct Following {
+    reader: follow::Reader,
     store: PolicyStore,
     candidates: Arc<Candidates>,
     shadow: Arc<Shadow>,
@@ -77,7 +78,8 @@ fn start_shadow(
     let candidates = Arc::new(Candidates::new(place, &store));
     let shadow = Shadow::of_policies(Arc::clone(&candidates), metrics.clone(), recorder)?;
     let shadow = Arc::new(shadow);
-    let following = Following { store, candidates, shadow: Arc::clone(&shadow), metrics };
+    let reader = follow::Reader::start()?;
+    let following = Following { reader, store, candidates, shadow: Arc::clone(&shadow), metrics };
     announce(&following.metrics, &following.store);
     Ok((Some(shadow), Some(following)))
 }
@@ -85,13 +87,13 @@ fn start_shadow(
 impl Following {
     /// Follows the files until the process ends.
     pub(super) async fn run(self, interval: Duration, report: Report) {
-        let Self { store, candidates, shadow, metrics } = self;
+        let Self { reader, store, candidates, shadow, metrics } = self;
         let loaded = move |store: &PolicyStore, _: &Refresh| {
             candidates.replace(store);
             shadow.begin();
             announce(&metrics, store);
         };
-        follow::follow(store, loaded, interval, report).await;
+        follow::follow(reader, store, loaded, interval, report).await;
     }
 }
 
