@@ -3,7 +3,9 @@
 use modgate_engine::{
     Expansion, Host,
     api::{config::Process, constraints::EnforcementPoint},
-    constraint::{self, Admission, Arena, CompiledConstraint, Evaluation, Externals},
+    constraint::{
+        self, Admission, Arena, CompiledConstraint, Evaluation, Externals, Reviewed,
+    },
     cost::{Meter, Statistics},
     expansion::Resultant,
     matching::Source,
@@ -76,6 +78,18 @@ pub(crate) struct Outcome {
     pub(crate) excluded: bool,
     /// How many evaluations there were: a constraint for the object or for a resultant.
     pub(crate) asked: u64,
+}
+
+impl Outcome {
+    fn add(&mut self, id: UnitId, mut found: Vec<UnitViolation>) {
+        if found.is_empty() {
+            return;
+        }
+        match self.found.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, known)) => known.append(&mut found),
+            None => self.found.push((id, found)),
+        }
+    }
 }
 
 /// The name that Config exclusions look at (EX-3).
@@ -169,61 +183,54 @@ struct Evaluator<'a> {
 }
 
 impl Evaluator<'_> {
-    fn constraints(&mut self, admission: &Admission, resultant: Option<&Resultant>) {
-        for constraint in self.policies.snapshot.constraints().candidates(admission) {
-            let Some(id) = self.policies.id_of(constraint) else { continue };
-            if self.asked.contains(id) {
-                self.constraint(id, constraint, admission, resultant);
-            }
-        }
-    }
-
     /// The violations of one constraint do not depend on the cost of others: each has a budget of its own.
-    fn constraint(
-        &mut self,
-        id: UnitId,
-        constraint: &CompiledConstraint,
-        admission: &Admission,
-        resultant: Option<&Resultant>,
-    ) {
-        let limits = self.policies.snapshot.config().constraint_limits;
-        self.host.allow(limits.time);
-        let budget = Budget::new(limits, self.host);
+    fn constraints(&mut self, admission: &Admission, resultant: Option<&Resultant>) {
+        let (policies, host) = (self.policies, self.host);
+        let candidates = policies.snapshot.constraints().candidates(admission);
+        let asked = candidates.into_iter().filter(|constraint| {
+            policies.id_of(constraint).is_some_and(|id| self.asked.contains(id))
+        });
+        let asked: Vec<&CompiledConstraint> = asked.collect();
+        let limits = policies.snapshot.config().constraint_limits;
+        let budget = Budget::new(Limits::UNLIMITED, host);
+        let Session { arena, shard, statistics } = &mut *self.session;
         let evaluation = Evaluation {
             point: EnforcementPoint::Audit,
-            externals: Externals { inventory: &self.policies.inventory, host: self.host },
+            externals: Externals { inventory: &policies.inventory, host },
             budget: &budget,
-            limits: Limits::UNLIMITED,
-            meter: Meter {
-                shard: self.session.shard,
-                statistics: self.session.statistics.as_ref(),
-                ..Meter::default()
-            },
+            limits,
+            meter: Meter { shard: *shard, statistics: statistics.as_ref(), ..Meter::default() },
         };
-        let violations =
-            constraint::review([constraint], admission, evaluation, &mut self.session.arena);
-        self.outcome.asked += 1;
-        if self.host.take_asked() {
-            self.outcome.volatile.push(id);
-        }
-        if self.session.arena.take_looked() {
-            self.outcome.looked.push(id);
-        }
-        let found = violations.into_iter().map(|violation| match resultant {
-            None => UnitViolation {
-                message: message::cut(&violation.message),
-                details: violation.details,
-                attribution: Attribution::Constraint,
-            },
-            Some(resultant) => UnitViolation {
-                message: message::cut(&resultant.implied(&violation.message)),
-                details: violation.details,
-                attribution: resultant
-                    .action()
-                    .map_or(Attribution::Constraint, Attribution::Overridden),
-            },
+        let outcome = &mut self.outcome;
+        let begin = || host.allow(limits.time);
+        // Until the first one begins, the clock is looked at, too.
+        begin();
+        constraint::review_each(asked, admission, evaluation, arena, &begin, |reviewed| {
+            let Reviewed { constraint, violations, looked } = reviewed;
+            let Some(id) = policies.id_of(constraint) else { return };
+            outcome.asked += 1;
+            if host.take_asked() {
+                outcome.volatile.push(id);
+            }
+            if looked {
+                outcome.looked.push(id);
+            }
+            let found = violations.into_iter().map(|violation| match resultant {
+                None => UnitViolation {
+                    message: message::cut(&violation.message),
+                    details: violation.details,
+                    attribution: Attribution::Constraint,
+                },
+                Some(resultant) => UnitViolation {
+                    message: message::cut(&resultant.implied(&violation.message)),
+                    details: violation.details,
+                    attribution: resultant
+                        .action()
+                        .map_or(Attribution::Constraint, Attribution::Overridden),
+                },
+            });
+            outcome.add(id, found.collect());
         });
-        self.add(id, found.collect());
     }
 
     fn rules(&mut self, object: &Value, subject: &ObjectRef) {
@@ -247,7 +254,7 @@ impl Evaluator<'_> {
                 self.outcome.volatile.push(id);
             }
             self.outcome.errors.extend(errors);
-            self.add(id, found);
+            self.outcome.add(id, found);
         }
     }
 
@@ -278,17 +285,8 @@ impl Evaluator<'_> {
                 self.outcome.volatile.push(id);
             }
             self.outcome.errors.extend(found.errors);
-            self.add(id, found.found);
+            self.outcome.add(id, found.found);
         }
     }
 
-    fn add(&mut self, id: UnitId, mut found: Vec<UnitViolation>) {
-        if found.is_empty() {
-            return;
-        }
-        match self.outcome.found.iter_mut().find(|(known, _)| *known == id) {
-            Some((_, known)) => known.append(&mut found),
-            None => self.outcome.found.push((id, found)),
-        }
-    }
 }

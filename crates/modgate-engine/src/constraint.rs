@@ -38,7 +38,7 @@ pub use self::{
     compile::{CompiledConstraint, ConstraintError, ConstraintMatchError, ConstraintOptions},
     crd::{ConstraintSchema, SchemaError},
     driver::{Arena, Driver, Externals, RegoDriver},
-    evaluate::{Cause, Evaluation, Violation, review},
+    evaluate::{Cause, Evaluation, Reviewed, Violation, review, review_each},
     inventory::{Fields, Inventory, InventoryError, InventoryPart, Synced},
     store::{ConstraintKey, Inserted, Store},
     template::{CompiledTemplate, SourcePlace, TemplateError, TemplateOptions, TemplateProblem},

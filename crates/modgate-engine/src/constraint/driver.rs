@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -137,6 +140,11 @@ impl<'a> Session<'a> {
     /// Whether no further constraint should be evaluated with it.
     pub(super) fn is_full(&self) -> bool {
         self.arena.allocated_bytes() > self.room
+    }
+
+    /// As [`Arena::take_looked`].
+    pub(super) fn take_looked(&self) -> bool {
+        self.arena.looked.swap(false, Ordering::Relaxed)
     }
 
     /// Keeps a budget as long as what is shared.

@@ -103,6 +103,49 @@ pub fn review<'c>(
     arena: &mut Arena,
 ) -> Vec<Violation> {
     let mut all: Vec<Found<'c>> = Vec::new();
+    sharing(constraints, admission, evaluation, arena, &|| {}, &mut |constraint, applied, _| {
+        all.extend(Found::all(constraint, applied));
+    });
+    sorted(all)
+}
+
+/// What one of several constraints finds.
+#[derive(Debug)]
+pub struct Reviewed<'c> {
+    /// The constraint.
+    pub constraint: &'c CompiledConstraint,
+    /// Its violations, in their order; none where it does not apply.
+    pub violations: Vec<Violation>,
+    /// Whether its evaluation looked at the inventory.
+    pub looked: bool,
+}
+
+/// Reviews constraints one by one: calls `begin`, evaluates a constraint, and gives what it finds to `done`. Each finds
+/// what [`review`] finds for it alone, and pays the same; the work that they have in common is done once.
+pub fn review_each<'c>(
+    constraints: impl IntoIterator<Item = &'c CompiledConstraint>,
+    admission: &Admission,
+    evaluation: Evaluation<'_>,
+    arena: &mut Arena,
+    begin: &dyn Fn(),
+    mut done: impl FnMut(Reviewed<'c>),
+) {
+    arena.take_looked();
+    sharing(constraints, admission, evaluation, arena, begin, &mut |constraint, applied, session| {
+        let violations = sorted(Found::all(constraint, applied).collect());
+        done(Reviewed { constraint, violations, looked: session.take_looked() });
+    });
+}
+
+/// Evaluates constraints, which share what they have in common.
+fn sharing<'c>(
+    constraints: impl IntoIterator<Item = &'c CompiledConstraint>,
+    admission: &Admission,
+    evaluation: Evaluation<'_>,
+    arena: &mut Arena,
+    begin: &dyn Fn(),
+    done: &mut dyn FnMut(&'c CompiledConstraint, Option<Applied<'c>>, &Session<'_>),
+) {
     let mut constraints = constraints.into_iter().peekable();
     // One look at the clock ends one constraint and begins the next.
     let mut mark = evaluation.budget.now();
@@ -113,6 +156,7 @@ pub fn review<'c>(
         while !session.is_full()
             && let Some(constraint) = constraints.next()
         {
+            begin();
             let found = of_constraint(
                 constraint,
                 admission,
@@ -120,18 +164,31 @@ pub fn review<'c>(
                 &session,
                 (&mut mark, &mut decided),
             );
-            let Some((actions, violations)) = found else { continue };
-            all.extend(violations.into_iter().map(|raw| Found { constraint, actions, raw }));
+            done(constraint, found, &session);
         }
     }
-    sorted(all)
 }
+
+/// The actions of a constraint that applies to an object, and its violations.
+type Applied<'c> = (&'c [EnforcementAction], Vec<RawViolation>);
 
 /// A violation, and the constraint that has it.
 struct Found<'c> {
     constraint: &'c CompiledConstraint,
     actions: &'c [EnforcementAction],
     raw: RawViolation,
+}
+
+impl<'c> Found<'c> {
+    fn all(
+        constraint: &'c CompiledConstraint,
+        applied: Option<Applied<'c>>,
+    ) -> impl Iterator<Item = Self> {
+        let found = applied.into_iter().flat_map(|(actions, violations)| {
+            violations.into_iter().map(move |raw| (actions, raw))
+        });
+        found.map(move |(actions, raw)| Self { constraint, actions, raw })
+    }
 }
 
 impl Found<'_> {
@@ -207,7 +264,7 @@ fn of_constraint<'a, 'c: 'a>(
     evaluation: Evaluation<'a>,
     session: &'a Session<'a>,
     (mark, decided): (&mut Duration, &mut Decided),
-) -> Option<(&'c [EnforcementAction], Vec<RawViolation>)> {
+) -> Option<Applied<'c>> {
     // Only requests have an operation that could be excluded.
     if evaluation.point == EnforcementPoint::Webhook
         && !constraint.template().covers(admission.operation())
