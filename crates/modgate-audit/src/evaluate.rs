@@ -3,9 +3,7 @@
 use modgate_engine::{
     Expansion, Host,
     api::{config::Process, constraints::EnforcementPoint},
-    constraint::{
-        self, Admission, Arena, CompiledConstraint, Evaluation, Externals, Reviewed,
-    },
+    constraint::{self, Admission, Arena, CompiledConstraint, Evaluation, Externals, Reviewed},
     cost::{Meter, Statistics},
     expansion::Resultant,
     matching::Source,
@@ -288,5 +286,4 @@ impl Evaluator<'_> {
             self.outcome.add(id, found.found);
         }
     }
-
 }

@@ -131,10 +131,17 @@ pub fn review_each<'c>(
     mut done: impl FnMut(Reviewed<'c>),
 ) {
     arena.take_looked();
-    sharing(constraints, admission, evaluation, arena, begin, &mut |constraint, applied, session| {
-        let violations = sorted(Found::all(constraint, applied).collect());
-        done(Reviewed { constraint, violations, looked: session.take_looked() });
-    });
+    sharing(
+        constraints,
+        admission,
+        evaluation,
+        arena,
+        begin,
+        &mut |constraint, applied, session| {
+            let violations = sorted(Found::all(constraint, applied).collect());
+            done(Reviewed { constraint, violations, looked: session.take_looked() });
+        },
+    );
 }
 
 /// Evaluates constraints, which share what they have in common.
