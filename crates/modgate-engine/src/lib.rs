@@ -118,5 +118,5 @@ pub use modgate_api as api;
 pub use modgate_rego as rego;
 pub use modgate_template as template;
 pub use policy::{Change, OnError, PolicyId, PolicySource, Position, Problem, Severity};
-pub use review::Review;
-pub use snapshot::{CONTENTS, Compiled, Expansion, Snapshot, Update};
+pub use review::{CONTENTS, Review};
+pub use snapshot::{Compiled, Expansion, Snapshot, Update};

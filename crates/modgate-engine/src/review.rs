@@ -6,6 +6,9 @@ use modgate_api::{
 };
 use modgate_value::{Str, Value};
 
+/// The members of ConfigMaps and Secrets that hold what others put there.
+pub const CONTENTS: [&str; 3] = ["binaryData", "data", "stringData"];
+
 /// A request to decide.
 #[derive(Debug, Clone)]
 pub struct Review {

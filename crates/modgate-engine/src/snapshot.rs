@@ -28,9 +28,6 @@ use crate::{
     provider::CompiledProvider,
 };
 
-/// The members of ConfigMaps and Secrets that hold what others put there.
-pub const CONTENTS: [&str; 3] = ["binaryData", "data", "stringData"];
-
 /// Every policy there is, compiled; shared between threads by `Arc` and never changed.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {

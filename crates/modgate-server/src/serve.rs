@@ -409,13 +409,8 @@ impl Server {
             }
             PolicyOrigin::Files(files) => {
                 let store = PolicyStore::new(files.clone(), config.engine.clone());
-                let reader = follow::Reader::start()?;
-                let looked = reader.refresh(store).await;
-                let (store, refresh) =
-                    looked.ok_or_else(|| io::Error::other("a thread has ended"))?;
-                refresh.findings.iter().for_each(|finding| report(finding));
+                let (store, reader) = follow::begin(store, &app.metrics, &*report).await?;
                 app.current.store(Arc::clone(store.policies()));
-                follow::announce(&store, &app.metrics, &refresh);
                 Policies::Files(Box::new(store), reader)
             }
         };

@@ -30,8 +30,8 @@ use super::{
     trace::OWN_MODULES,
 };
 use crate::{
-    CONTENTS,
     coverage::{Coverage, Hits, PlaceKind},
+    review::CONTENTS,
 };
 
 /// The evaluator of a template: exactly one engine (TC-11).

@@ -49,6 +49,20 @@ impl Reader {
     }
 }
 
+/// Reads the policies for the first time; what reads them again.
+pub(super) async fn begin(
+    store: PolicyStore,
+    metrics: &Metrics,
+    report: &(dyn Fn(&Diagnostic) + Send + Sync),
+) -> io::Result<(PolicyStore, Reader)> {
+    let reader = Reader::start()?;
+    let read = reader.refresh(store).await;
+    let (store, refresh) = read.ok_or_else(|| io::Error::other("a thread has ended"))?;
+    refresh.findings.iter().for_each(report);
+    announce(&store, metrics, &refresh);
+    Ok((store, reader))
+}
+
 /// Follows the files until the process ends. `loaded` receives the store after each change.
 pub(super) async fn follow(
     reader: Reader,
