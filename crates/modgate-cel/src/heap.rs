@@ -400,9 +400,7 @@ impl<'a> Heap<'a> {
         }
         Ok(false)
     }
-}
 
-impl<'a> Heap<'a> {
     /// As [`contains`](Self::contains), which costs the same.
     fn contains_text(self, list: Val<'a>, text: &str) -> Result<bool> {
         for index in 0..list.entries().unwrap_or(0) {

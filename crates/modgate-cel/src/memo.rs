@@ -77,7 +77,7 @@ pub struct VariableKeys {
     /// Of their names.
     names: Box<[Key]>,
     values: Box<[Key]>,
-    /// Those that also say what the variables come to that these read.
+    /// The exact keys ([`VariableKey::exact`]).
     exact: Box<[Key]>,
     /// The variables that keys say enough about, by their places.
     told: u64,
@@ -95,8 +95,8 @@ pub struct VariableKey {
     pub name: Key,
     /// The key of its expression.
     pub value: Key,
-    /// A key that also says what the variables come to that it reads, if all of them are of inputs or known ahead;
-    /// [`Key::NONE`] if not, or if it would say no more.
+    /// The same key together with the values of the variables that the expression reads, if each of these reads
+    /// inputs alone or is known ahead. [`Key::NONE`] if not, or if none is known ahead.
     pub exact: Key,
     /// Whether each expression that reads it has in its own key all that the parts depend on that it reads. The
     /// whole value then need not be the same.

@@ -159,7 +159,9 @@ pub(super) const SPECIALIZING: Limits =
     Limits { steps: 1_000_000, bytes: 16 << 20, time: Duration::MAX };
 
 /// The violation of a policy that was compiled once and cannot be compiled again, which no policy does.
-const GONE: &str = "the policy cannot be compiled again";
+fn gone() -> Vec<RawViolation> {
+    vec![RawViolation::failure("the policy cannot be compiled again".to_owned())]
+}
 
 /// The Rego of one template.
 pub struct RegoDriver {
@@ -363,7 +365,7 @@ impl RegoDriver {
         let violations = |program| self.violations_of(program, review, parameters, session, budget);
         let written = || match self.written() {
             Some(program) => violations(program),
-            None => Ok(vec![RawViolation::failure(GONE.to_owned())]),
+            None => Ok(gone()),
         };
         match specialized.map(violations) {
             None => written(),
@@ -397,7 +399,7 @@ impl RegoDriver {
         of_members(found, budget)
     }
 
-    /// As [`violations`](Self::violations), by the policy as it was written, and counts what is reached.
+    /// As [`violations_of`](Self::violations_of), by the policy as it was written, and counts what is reached.
     fn observed(
         &self,
         review: &Value,
@@ -410,13 +412,10 @@ impl RegoDriver {
         let outside = (&session.data as &dyn Tree, session.host);
         let context = Self::context(review, parameters, outside, session.arena, budget)?;
         let context = eval::Context { tracer: Some(&mut tracer), ..context };
-        let Some(program) = self.written() else {
-            return Ok(vec![RawViolation::failure(GONE.to_owned())]);
-        };
-        of_members(eval::document(program, self.violation, context)?, budget)
+        self.as_written(context, budget)
     }
 
-    /// As [`violations`](Self::violations), and `tracer` gets every expression.
+    /// As [`violations_of`](Self::violations_of), and `tracer` gets every expression.
     pub(super) fn traced(
         &self,
         review: &Value,
@@ -430,9 +429,16 @@ impl RegoDriver {
         let outside = (&data as &dyn Tree, externals.host);
         let context = Self::context(review, parameters, outside, arena, budget)?;
         let context = eval::Context { tracer: Some(tracer), ..context };
-        let Some(program) = self.written() else {
-            return Ok(vec![RawViolation::failure(GONE.to_owned())]);
-        };
+        self.as_written(context, budget)
+    }
+
+    /// The violations as the policy as it was written finds them, for observers of its evaluation.
+    fn as_written<'a>(
+        &'a self,
+        context: eval::Context<'a>,
+        budget: &'a Budget<'a>,
+    ) -> Result<Vec<RawViolation>, Error> {
+        let Some(program) = self.written() else { return Ok(gone()) };
         of_members(eval::document(program, self.violation, context)?, budget)
     }
 

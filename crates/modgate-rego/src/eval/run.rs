@@ -46,7 +46,7 @@ impl Pending<'_> {
     pub(super) const NONE: Self = Self::Entries(Value::NULL, &Pattern::Any, &[]);
 }
 
-/// What becomes of each of several values.
+/// The work that is left for each of several values.
 struct Rest<'n, 'a> {
     /// The statement with several values.
     stmt: &'a Stmt,

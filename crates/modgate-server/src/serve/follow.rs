@@ -41,7 +41,7 @@ impl Reader {
         let (done, looked) = oneshot::channel();
         let job = move || {
             let refresh = store.refresh();
-            // Nobody waits for it when the process ends.
+            // The server no longer waits for the result when the process ends.
             let _ = done.send((store, refresh));
         };
         self.0.send(Box::new(job)).ok()?;

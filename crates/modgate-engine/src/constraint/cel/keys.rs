@@ -155,8 +155,8 @@ impl Known<'_> {
 }
 
 impl Known<'_> {
-    /// The key of a variable that also says what those come to that it reads; `None` if not all of them are of
-    /// inputs or have a value that is known ahead, or if none has one.
+    /// The key of a variable together with the values of the variables that it reads. `None` if one of these neither
+    /// reads inputs alone nor has a value that is known ahead, or if none has such a value.
     fn exact(&self, key: Key, program: &Program, values: &BTreeMap<&str, Key>) -> Option<Key> {
         let mut read = BTreeMap::new();
         let is_exact = program.reads_only(
