@@ -745,65 +745,54 @@ metadata: {name: look}
 spec: {policyName: look.modgate.sh}
 "#;
 
+/// A template in Rego with a constraint of it for everything.
+fn in_rego(kind: &str, rego: &str) -> String {
+    let name = kind.to_lowercase();
+    let rego = rego.replace('\n', "\n      ");
+    format!(
+        "
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {{name: {name}}}
+spec:
+  crd: {{spec: {{names: {{kind: {kind}}}}}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package {name}
+      {rego}
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: {kind}
+metadata: {{name: all}}
+"
+    )
+}
+
 /// Policies that apply to ConfigMaps, one of each kind, and what they read of them.
-const OF_CONFIG_MAPS: [&str; 8] = [
-    // Nothing.
-    RULES,
-    // The name alone.
-    r#"
-apiVersion: templates.gatekeeper.sh/v1
-kind: ConstraintTemplate
-metadata: {name: names}
-spec:
-  crd: {spec: {names: {kind: Names}}}
-  targets:
-  - target: admission.k8s.gatekeeper.sh
-    rego: |
-      package names
-      violation[{"msg": msg}] { o := input.review.object; o.metadata.name == "bad"; msg := sprintf("%v", [o.metadata]) }
-      violation[{"msg": "spec"}] { input.review.kind.kind == "Service"; count(input.review.object.spec) > 0 }
----
-apiVersion: constraints.gatekeeper.sh/v1beta1
-kind: Names
-metadata: {name: all}
-"#,
-    // A member of the contents.
-    r#"
-apiVersion: templates.gatekeeper.sh/v1
-kind: ConstraintTemplate
-metadata: {name: members}
-spec:
-  crd: {spec: {names: {kind: Members}}}
-  targets:
-  - target: admission.k8s.gatekeeper.sh
-    rego: |
-      package members
-      violation[{"msg": "x"}] { input.review.object.data.x }
-      violation[{"msg": "old"}] { contents(input.review.oldObject).y == "1" }
-      contents(object) = object.data
----
-apiVersion: constraints.gatekeeper.sh/v1beta1
-kind: Members
-metadata: {name: all}
-"#,
-    // Whatever there is.
-    r#"
-apiVersion: templates.gatekeeper.sh/v1
-kind: ConstraintTemplate
-metadata: {name: whole}
-spec:
-  crd: {spec: {names: {kind: Whole}}}
-  targets:
-  - target: admission.k8s.gatekeeper.sh
-    rego: |
-      package whole
-      violation[{"msg": msg}] { walk(input, [path, "1"]); msg := sprintf("%v", [path]) }
----
-apiVersion: constraints.gatekeeper.sh/v1beta1
-kind: Whole
-metadata: {name: all}
-"#,
-    r#"
+fn of_config_maps() -> [String; 8] {
+    [
+        // Nothing.
+        RULES.to_owned(),
+        // The name alone.
+        in_rego(
+            "Names",
+            r#"violation[{"msg": msg}] { o := input.review.object; o.metadata.name == "bad"; msg := sprintf("%v", [o.metadata]) }
+violation[{"msg": "spec"}] { input.review.kind.kind == "Service"; count(input.review.object.spec) > 0 }"#,
+        ),
+        // A member of the contents.
+        in_rego(
+            "Members",
+            r#"violation[{"msg": "x"}] { input.review.object.data.x }
+violation[{"msg": "old"}] { contents(input.review.oldObject).y == "1" }
+contents(object) = object.data"#,
+        ),
+        // Whatever there is.
+        in_rego(
+            "Whole",
+            r#"violation[{"msg": msg}] { walk(input, [path, "1"]); msg := sprintf("%v", [path]) }"#,
+        ),
+        r#"
 apiVersion: templates.gatekeeper.sh/v1
 kind: ConstraintTemplate
 metadata: {name: incel}
@@ -818,8 +807,9 @@ spec:
 apiVersion: constraints.gatekeeper.sh/v1beta1
 kind: InCel
 metadata: {name: all}
-"#,
-    r#"
+"#
+        .to_owned(),
+        r#"
 apiVersion: api.kubemod.io/v1beta1
 kind: ModRule
 metadata: {name: look, namespace: ns}
@@ -827,8 +817,9 @@ spec:
   type: Patch
   match: [{select: '$.data.x'}]
   patch: [{op: add, path: /metadata/labels/seen, value: '{{ .Target.data.y }}'}]
-"#,
-    r#"
+"#
+        .to_owned(),
+        r#"
 apiVersion: mutations.gatekeeper.sh/v1
 kind: Assign
 metadata: {name: assign}
@@ -836,8 +827,9 @@ spec:
   applyTo: [{groups: [""], versions: ["v1"], kinds: [ConfigMap]}]
   location: "data.x"
   parameters: {assign: {value: "1"}}
-"#,
-    r#"
+"#
+        .to_owned(),
+        r#"
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: look}
@@ -850,8 +842,10 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: look}
 spec: {policyName: look, validationActions: [Deny]}
-"#,
-];
+"#
+        .to_owned(),
+    ]
+}
 
 /// Large bodies about ConfigMaps and Secrets, and those that no API server sends.
 fn large_bodies() -> Vec<String> {
@@ -914,7 +908,7 @@ fn without_run((status, body): (StatusCode, String)) -> (StatusCode, String) {
 /// The contents of large ConfigMaps are not built where no policy reads them. Where decisions are kept they are.
 #[tokio::test]
 async fn contents_that_are_not_built_change_no_answer() {
-    for policies in OF_CONFIG_MAPS {
+    for policies in of_config_maps() {
         let dir = tempfile::tempdir().expect("dir");
         std::fs::write(dir.path().join("policies.yaml"), policies).expect("policies");
         let some = Server::empty().load(dir.path());
