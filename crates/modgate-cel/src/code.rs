@@ -4,12 +4,9 @@
 //! follows from it: a chain of fields is one node, a constant list is a constant, and membership in
 //! one is a look-up.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use std::sync::Arc;
 
-use modgate_value::{Object, Value, regex::GoRegex};
+use modgate_value::{Hint, Str, regex::GoRegex};
 
 use crate::{
     ast::Macro,
@@ -86,31 +83,6 @@ pub(crate) enum Base {
     Choice(Box<[Node; 3]>),
 }
 
-/// Where something was found first, which is where it is the next time, too, mostly: a hint that spares a search.
-///
-/// It is written once, because threads share the program.
-#[derive(Debug)]
-pub(crate) struct Hint(AtomicUsize);
-
-impl Default for Hint {
-    fn default() -> Self {
-        Self(AtomicUsize::new(usize::MAX))
-    }
-}
-
-impl Hint {
-    /// No place at all until there is a hint.
-    pub(crate) fn get(&self) -> usize {
-        self.0.load(Relaxed)
-    }
-
-    pub(crate) fn found(&self, place: usize) {
-        if self.get() == usize::MAX {
-            self.0.store(place, Relaxed);
-        }
-    }
-}
-
 /// One step of a path.
 #[derive(Debug)]
 pub(crate) struct Qualifier {
@@ -124,22 +96,11 @@ impl Qualifier {
     pub(crate) fn new(key: Key, optional: bool) -> Self {
         Self { key, optional, hint: Hint::default() }
     }
-
-    /// The member of an object that the step names.
-    #[inline]
-    pub(crate) fn member<'v>(&self, object: &'v Object, name: &str) -> Option<&'v Value> {
-        let near = self.hint.get();
-        let (at, value) = object.get_near(name, near)?;
-        if at != near {
-            self.hint.found(at);
-        }
-        Some(value)
-    }
 }
 
 #[derive(Debug)]
 pub(crate) enum Key {
-    Field(Box<str>),
+    Field(Str),
     Constant(Owned),
     Computed(Node),
 }

@@ -8,10 +8,11 @@ pub(crate) mod compose;
 mod fold;
 
 use bumpalo::collections::Vec as BumpVec;
+use modgate_value::Hint;
 
 use self::compose::Evaluation;
 use crate::{
-    code::{Attribute, Base, Call, Hint, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy},
+    code::{Attribute, Base, Call, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy},
     cost::{self, CallCost},
     error::{EvalError, Result, failed},
     heap::{Heap, hashable, shown, whole},
@@ -258,7 +259,7 @@ impl<'e, 'a> Machine<'e, 'a> {
                 return self.walk_any(value, path, test);
             };
             self.charge(1)?;
-            let member = step.member(object, name);
+            let member = step.hint.member(object, name);
             if test && rest.is_empty() {
                 return Ok(Val::Bool(member.is_some()));
             }

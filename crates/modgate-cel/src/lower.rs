@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use bumpalo::Bump;
-use modgate_value::Budget;
+use modgate_value::{Budget, Hint};
 
 use crate::{
     ast::{Expr, Kind, Literal, Macro},
     check::{Checked, Env, type_name},
-    code::{
-        Attribute, Base, Call, Fold, Hint, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy,
-    },
+    code::{Attribute, Base, Call, Fold, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy},
     cost,
     error::EvalError,
     functions::{Guard, Overload, overloads},
@@ -110,7 +108,7 @@ impl Lowering<'_> {
             }
             Kind::Index { operand, index, optional } => {
                 let key = match self.expr(index)? {
-                    Node::Constant(Owned::String(text)) => Key::Field(text),
+                    Node::Constant(Owned::String(text)) => Key::Field((*text).into()),
                     Node::Constant(value) if !qualifies(value.value()) => {
                         return Err(format!("invalid qualifier type: {}", go_type(value.value())));
                     }

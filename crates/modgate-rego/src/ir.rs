@@ -19,7 +19,6 @@
 //! statement simply does not succeed. The arguments of a call under `not` have been hoisted in
 //! front of the `not`, as OPA does, which makes the whole body undefined when they are.
 
-mod hint;
 pub(crate) mod shared;
 pub(crate) mod types;
 
@@ -28,9 +27,9 @@ use std::{
     sync::Arc,
 };
 
+pub(crate) use modgate_value::Hint;
 use modgate_value::Str;
 
-pub(crate) use self::hint::Hint;
 use self::{
     shared::{Key, Keys},
     types::Environment,

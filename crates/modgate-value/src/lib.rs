@@ -49,6 +49,7 @@ pub use number::{Number, Spelling};
 pub use smol_str::{SmolStr as Str, format_smolstr};
 pub use value::{
     Array, Object, Value,
+    hint::Hint,
     walk::{TooDeep, Visit, Walk},
 };
 

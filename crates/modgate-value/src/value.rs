@@ -1,5 +1,6 @@
 //! The value itself.
 
+pub(crate) mod hint;
 pub(crate) mod walk;
 
 use std::{
@@ -244,19 +245,6 @@ impl Object {
         self.find(key).and_then(|index| self.as_slice().get(index)).map(|(_, value)| value)
     }
 
-    /// The member `key` and its place, which is looked at first where it is `near`: objects of one kind have
-    /// a member at the same place, mostly.
-    #[inline]
-    pub fn get_near(&self, key: &str, near: usize) -> Option<(usize, &Value)> {
-        match self.as_slice().get(near) {
-            Some((name, value)) if name.as_str() == key => Some((near, value)),
-            _ => {
-                let index = self.find(key)?;
-                self.as_slice().get(index).map(|(_, value)| (index, value))
-            }
-        }
-    }
-
     /// As [`get`](Self::get) with a key that is kept: short ones are compared without reading their text.
     #[inline]
     pub fn get_name(&self, key: &Str) -> Option<&Value> {
@@ -267,7 +255,8 @@ impl Object {
         members.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// As [`get_name`](Self::get_name), and its place, as [`get_near`](Self::get_near) has it.
+    /// As [`get_name`](Self::get_name), and its place, which is looked at first where it is `near`: objects of one
+    /// kind have a member at the same place, mostly ([`Hint`](crate::Hint)).
     #[inline]
     pub fn get_name_near(&self, key: &Str, near: usize) -> Option<(usize, &Value)> {
         let members = self.as_slice();
@@ -566,14 +555,29 @@ mod tests {
             let key = format!("key-{n}");
             assert_eq!(wide.get(&key), Some(&Value::from(n)));
             for near in [0, 50, 99, 100] {
-                let (at, value) = wide.get_near(&key, near).expect("a member");
-                assert_eq!((value, wide.get_near(&key, at)), (&Value::from(n), Some((at, value))));
                 let name = Str::from(key.as_str());
-                assert_eq!(wide.get_name_near(&name, near), Some((at, value)));
+                let (at, value) = wide.get_name_near(&name, near).expect("a member");
+                assert_eq!(
+                    (value, wide.get_name_near(&name, at)),
+                    (&Value::from(n), Some((at, value)))
+                );
             }
         }
-        assert_eq!((wide.get("key-100"), wide.get_near("key-100", 0)), (None, None));
-        assert_eq!(wide.get_name_near(&"key-100".into(), 0), None);
+        assert_eq!((wide.get("key-100"), wide.get_name_near(&"key-100".into(), 0)), (None, None));
+    }
+
+    #[test]
+    fn hints_are_guesses() {
+        let object = |keys: &[&str]| -> Object {
+            keys.iter().map(|key| ((*key).to_owned(), Value::from(*key))).collect()
+        };
+        let (name, hint) = (Str::from("name"), super::hint::Hint::default());
+        assert_eq!((hint.member(&object(&["a"]), &name), hint.place()), (None, 255));
+        for keys in [&["a", "b", "name"][..], &["name"], &["a", "name", "z"], &[]] {
+            let object = object(keys);
+            assert_eq!(hint.member(&object, &name), object.get("name"), "{keys:?}");
+            assert_eq!(hint.place(), 2);
+        }
     }
 
     #[test]

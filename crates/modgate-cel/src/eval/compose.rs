@@ -4,12 +4,11 @@
 use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
 use bumpalo::collections::Vec as BumpVec;
-use modgate_value::{Budget, Exhausted, MAX_DEPTH};
+use modgate_value::{Budget, Exhausted, Hint, MAX_DEPTH};
 
 use super::Machine;
 use crate::{
     check::Env,
-    code::Hint,
     error::EvalError,
     memo::{
         Kept, Key, Known, MAX_COMPARED, Memo, Part, Read as Seen, Shared, Source, Spent,
@@ -308,7 +307,7 @@ impl<'a> Evaluation<'a> {
     /// As [`position`](Self::position), looked for first where it was found before.
     #[inline]
     pub(crate) fn position_near(&self, name: &str, hint: &Hint) -> Option<usize> {
-        let near = hint.get();
+        let near = hint.place();
         if self.variables.all.get(near).is_some_and(|variable| &*variable.name == name) {
             return Some(near);
         }
