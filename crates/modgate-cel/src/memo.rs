@@ -12,6 +12,9 @@
 //!
 //! Most variables need not be read for that: what those of inputs alone come to, the key says, and what is known
 //! ahead has a digest. They are the parts of an outcome. They are paid for, and read by who needs their values.
+//! A variable that depends on parameters through other variables only comes to the same where these do. So an outcome
+//! that reads it has roots, too: the others in its place. Where the roots are the same, nothing between them and the
+//! outcome is looked at. Where they are not, what is between them may still come to the same.
 //!
 //! # Budgets
 //!
@@ -174,14 +177,22 @@ pub struct Memo<'a> {
 pub(crate) struct Shared<'a> {
     pub(crate) result: Kept<'a>,
     pub(crate) spent: Spent,
-    /// The variables that were read whose values need not be compared.
-    pub(crate) parts: &'a [Part<'a>],
-    /// The other variables that were read, in their order.
-    pub(crate) read: &'a [Read<'a>],
+    pub(crate) basis: Basis<'a>,
+    /// What it stands on in the end, if that is something else.
+    pub(crate) roots: Option<Basis<'a>>,
     /// The outcome of an evaluation before this one, for which variables came to something else.
     pub(crate) other: Option<&'a Shared<'a>>,
     /// How many of these there are.
     others: usize,
+}
+
+/// What an outcome stands on: where this is the same, the outcome is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Basis<'a> {
+    /// The variables whose values need not be compared.
+    pub(crate) parts: &'a [Part<'a>],
+    /// The others, in the order in which they were read.
+    pub(crate) read: &'a [Read<'a>],
 }
 
 /// A variable that has to be paid for, with all that it reads.
@@ -201,6 +212,8 @@ pub(crate) enum Source<'a> {
     Inputs(&'a Shared<'a>),
     /// It is known ahead. Its digest has to be this one, unless it is [`Key::NONE`].
     Ahead(Key),
+    /// From other variables, which come to the same. Its key has to be this one.
+    Computed { of: &'a Shared<'a>, key: Key },
 }
 
 /// A variable that was read.
@@ -313,7 +326,7 @@ impl<'a> Memo<'a> {
         &self,
         (key, exact): (Key, Key),
         (result, spent): (Kept<'a>, Spent),
-        (parts, read): (&'a [Part<'a>], &'a [Read<'a>]),
+        (basis, roots): (Basis<'a>, Option<Basis<'a>>),
         arena: &'a Arena,
     ) -> Option<&'a Shared<'a>> {
         let mut outcomes = self.outcomes.borrow_mut();
@@ -326,7 +339,7 @@ impl<'a> Memo<'a> {
             return None;
         }
         let other = other.filter(|_| is_kept);
-        let shared = &*arena.0.alloc(Shared { result, spent, parts, read, other, others });
+        let shared = &*arena.0.alloc(Shared { result, spent, basis, roots, other, others });
         if is_kept {
             outcomes.insert(key, shared);
         }

@@ -47,9 +47,9 @@ impl Variables {
                     return None;
                 }
                 let shared = memo.get(key(at))?;
-                let parts = shared.parts.iter().map(|part| part.place);
+                let parts = shared.basis.parts.iter().map(|part| part.place);
                 let mut behind = 1 << at;
-                for place in parts.chain(shared.read.iter().map(|read| read.place)) {
+                for place in parts.chain(shared.basis.read.iter().map(|read| read.place)) {
                     behind |= all.get(place)?.as_ref()?.behind;
                 }
                 Known::of(shared, behind, digest)

@@ -1,19 +1,18 @@
 //! Named expressions that others read as `variables.NAME`, and evaluations that compute each of
 //! them at most once.
 
+mod share;
+
 use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
-use bumpalo::collections::Vec as BumpVec;
-use modgate_value::{Budget, Exhausted, Hint, MAX_DEPTH};
+use modgate_value::{Budget, Hint, MAX_DEPTH};
 
+use self::share::Bill;
 use super::Machine;
 use crate::{
     check::Env,
     error::EvalError,
-    memo::{
-        Kept, Key, Known, MAX_COMPARED, Memo, Part, Read as Seen, Shared, Source, Spent,
-        VariableKeys,
-    },
+    memo::{Kept, Key, Known, Memo, Shared, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
     reads::Read,
     types::{ObjectType, Type},
@@ -166,33 +165,6 @@ struct Slot<'a> {
     value: Kept<'a>,
     /// Where the memo has it.
     shared: Option<&'a Shared<'a>>,
-}
-
-/// An outcome that was computed or known.
-struct Found<'a> {
-    value: Kept<'a>,
-    /// What it costs without the variables that it reads.
-    cost: u64,
-    /// Where the memo has it.
-    shared: Option<&'a Shared<'a>>,
-}
-
-/// What is to be paid for an outcome.
-#[derive(Default)]
-struct Bill {
-    /// The cost is that of variables alone.
-    spent: Spent,
-    /// These variables, by their places.
-    places: u64,
-}
-
-impl Bill {
-    fn add(&mut self, spent: Spent, place: u64) {
-        self.spent.cost = self.spent.cost.saturating_add(spent.cost);
-        self.spent.steps = self.spent.steps.saturating_add(spent.steps);
-        self.spent.bytes = self.spent.bytes.saturating_add(spent.bytes);
-        self.places |= place;
-    }
 }
 
 /// Variables in the order in which they were read, in the arena. There are no more than 64 of them while outcomes
@@ -419,230 +391,6 @@ impl<'a> Evaluation<'a> {
                 Err(EvalError::Failed(message))
             }
         }
-    }
-
-    /// Notes that what is running reads a variable.
-    fn note(&self, index: usize) {
-        let known = self.read.get();
-        let read = known | place(index);
-        if read != known {
-            self.read.set(read);
-            self.order.push(index, self.arena);
-        }
-    }
-
-    /// The outcome that the memo has under this key, or that of `compute`.
-    fn shared(
-        &self,
-        (memo, keys): (&'a Memo<'a>, &'a VariableKeys),
-        (key, exact): (Key, Key),
-        compute: impl FnOnce() -> (Outcome<'a>, u64),
-    ) -> Found<'a> {
-        // Most read nothing that has to be compared.
-        if let Some(shared) = memo.get(exact)
-            && shared.read.is_empty()
-            && let Some(found) = self.paid(shared, keys)
-        {
-            return found;
-        }
-        let first = memo.get(key);
-        if let Some(first) = first
-            && first.read.is_empty()
-            && self.agrees(first, keys)
-            && let Some(found) = self.paid(first, keys)
-        {
-            memo.alias(exact, first);
-            return found;
-        }
-        let outside = (self.read.replace(0), self.elsewhere.replace(Spent::default()));
-        let start = self.order.length.get();
-        let before = Spent::so_far(self.budget);
-        let found = self.known(first, keys).unwrap_or_else(|| {
-            let (result, cost) = compute();
-            let value = Kept::new(&result, self.arena);
-            if key.is_none() || matches!(value, Kept::Exhausted(_)) {
-                return Found { value, cost, shared: None };
-            }
-            let elsewhere = self.elsewhere.get();
-            let now = Spent::so_far(self.budget);
-            let spent = Spent {
-                cost,
-                steps: now.steps.saturating_sub(before.steps + elsewhere.steps),
-                bytes: now.bytes.saturating_sub(before.bytes + elsewhere.bytes),
-            };
-            let read = self.read_since(start, keys);
-            let shared = memo.put((key, exact), (value, spent), read, self.arena);
-            Found { value, cost, shared }
-        });
-        self.order.length.set(start);
-        let now = Spent::so_far(self.budget);
-        let (read, elsewhere) = outside;
-        self.read.set(read);
-        self.elsewhere.set(Spent {
-            cost: 0,
-            steps: elsewhere.steps + now.steps.saturating_sub(before.steps),
-            bytes: elsewhere.bytes + now.bytes.saturating_sub(before.bytes),
-        });
-        found
-    }
-
-    /// The variables that were read since then: those that need no comparison, and the others, with what they
-    /// came to.
-    fn read_since(&self, start: usize, keys: &'a VariableKeys) -> (&'a [Part<'a>], &'a [Seen<'a>]) {
-        let count = self.order.length.get() - start;
-        let arena = &self.arena.0;
-        let mut parts = BumpVec::with_capacity_in(count, arena);
-        let mut left = 0;
-        for index in self.order.since(start) {
-            match self.source(index, keys) {
-                Some(source) => parts.push(Part { name: keys.name(index), place: index, source }),
-                None => left |= place(index),
-            }
-        }
-        if left == 0 {
-            return (parts.into_bump_slice(), &[]);
-        }
-        let mut read = BumpVec::with_capacity_in(count - parts.len(), arena);
-        for index in self.order.since(start).filter(|index| left & place(*index) != 0) {
-            let slot = self.values.get(index).and_then(Cell::get);
-            let value = slot.filter(|_| !keys.is_told(index)).map(|slot| slot.value);
-            read.push(Seen { name: keys.name(index), place: index, value });
-        }
-        (parts.into_bump_slice(), read.into_bump_slice())
-    }
-
-    /// Where a variable's value comes from, if that need not be compared.
-    fn source(&self, index: usize, keys: &'a VariableKeys) -> Option<Source<'a>> {
-        let is_told = keys.is_told(index);
-        if let Some(known) = self.ahead(keys, index) {
-            return Some(Source::Ahead(if is_told { Key::NONE } else { known.same }));
-        }
-        let slot = self.values.get(index).and_then(Cell::get)?;
-        let shared = slot.shared.filter(|shared| is_told && shared.read.is_empty())?;
-        matches!(slot.value, Kept::Value(_)).then_some(Source::Inputs(shared))
-    }
-
-    /// An outcome of the memo, paid for as if it had been computed here; `None` where there is none
-    /// or too little is left to pay for it.
-    fn known(&self, first: Option<&'a Shared<'a>>, keys: &'a VariableKeys) -> Option<Found<'a>> {
-        let mut next = first;
-        while let Some(shared) = next {
-            next = shared.other;
-            // Variables are read last, because others might not be read.
-            if !self.agrees(shared, keys) {
-                continue;
-            }
-            match self.reads_same(shared, keys) {
-                Ok(false) => {}
-                Ok(true) => return self.paid(shared, keys),
-                Err(exhausted) => {
-                    let value = Kept::Exhausted(exhausted);
-                    return Some(Found { value, cost: shared.spent.cost, shared: None });
-                }
-            }
-        }
-        None
-    }
-
-    /// Whether what an outcome depends on comes to the same here, as far as that is known ahead.
-    fn agrees(&self, shared: &Shared<'a>, keys: &'a VariableKeys) -> bool {
-        shared.parts.iter().all(|part| match part.source {
-            Source::Inputs(_) => true,
-            Source::Ahead(same) => {
-                let index = keys.named(part.name, part.place);
-                let known = index.and_then(|index| self.ahead(keys, index));
-                known.is_some_and(|known| same.is_none() || known.same == same)
-            }
-        })
-    }
-
-    /// Whether the variables that an outcome depends on come to the same here.
-    fn reads_same(&self, shared: &Shared<'a>, keys: &VariableKeys) -> Result<bool, Exhausted> {
-        let mut left = MAX_COMPARED;
-        for read in shared.read {
-            let Some(index) = keys.named(read.name, read.place) else { return Ok(false) };
-            let Ok(here) = self.outcome(index) else { return Ok(false) };
-            if let Kept::Exhausted(exhausted) = here {
-                return Err(exhausted);
-            }
-            if read.value.is_some_and(|there| !there.is(here, &mut left)) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// An outcome whose dependencies are the same here, when it is paid for; `None` where too little is left.
-    fn paid(&self, shared: &'a Shared<'a>, keys: &'a VariableKeys) -> Option<Found<'a>> {
-        let mut bill = Bill::default();
-        let Spent { cost, steps, bytes } = shared.spent;
-        bill.add(Spent { cost: 0, steps, bytes }, 0);
-        self.add_parts(&mut bill, shared, keys);
-        let value = match self.settle(&bill)? {
-            Ok(()) => shared.result,
-            Err(exhausted) => Kept::Exhausted(exhausted),
-        };
-        Some(Found { value, cost, shared: Some(shared) })
-    }
-
-    /// Adds the parts of an outcome that were not paid for yet: what has been paid for has been with all that it
-    /// reads.
-    fn add_parts(&self, bill: &mut Bill, shared: &Shared<'a>, keys: &'a VariableKeys) {
-        for part in shared.parts {
-            let Some(index) = keys.named(part.name, part.place) else { continue };
-            if (self.paid.get() | bill.places) & place(index) != 0 {
-                continue;
-            }
-            match part.source {
-                Source::Inputs(of) => {
-                    bill.add(of.spent, place(index));
-                    let slot = Slot { value: of.result, shared: Some(of) };
-                    if let Some(value) = self.values.get(index) {
-                        value.set(Some(slot));
-                    }
-                    self.add_parts(bill, of, keys);
-                }
-                Source::Ahead(_) => {
-                    let known = self.ahead(keys, index);
-                    known.into_iter().for_each(|known| self.add_ahead(bill, keys, known));
-                }
-            }
-        }
-    }
-
-    /// Adds a variable that is known ahead, and what it reads.
-    fn add_ahead(&self, bill: &mut Bill, keys: &'a VariableKeys, known: &Known) {
-        let mut left = known.behind & !self.paid.get() & !bill.places;
-        while left != 0 {
-            let index = left.trailing_zeros() as usize;
-            let spent = self.ahead(keys, index).map_or(Spent::default(), |known| known.spent);
-            bill.add(spent, place(index));
-            left &= left - 1;
-        }
-    }
-
-    /// Pays; `None` where too little is left.
-    fn settle(&self, bill: &Bill) -> Option<Result<(), Exhausted>> {
-        let Spent { cost, steps, bytes } = bill.spent;
-        if steps > self.budget.steps_left() || bytes > self.budget.bytes_left() {
-            // They have no values before they are paid for.
-            for (index, value) in self.values.iter().enumerate() {
-                if bill.places & place(index) != 0 {
-                    value.set(None);
-                }
-            }
-            return None;
-        }
-        self.paid.set(self.paid.get() | bill.places);
-        self.unsettled.set(self.unsettled.get().saturating_add(cost));
-        let elsewhere = self.elsewhere.get();
-        self.elsewhere.set(Spent {
-            cost: 0,
-            steps: elsewhere.steps + steps,
-            bytes: elsewhere.bytes + bytes,
-        });
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Some(self.budget.spend(steps).and_then(|()| self.budget.allocate(bytes)))
     }
 
     fn compute(&self, program: &'a Program) -> (Outcome<'a>, u64) {
