@@ -22,6 +22,7 @@ mod source;
 mod store;
 mod template;
 mod trace;
+mod twins;
 pub mod vap;
 
 pub(crate) use self::cel::{

@@ -54,6 +54,14 @@ pub(crate) fn path_key(names: &[Str]) -> Key {
     names.iter().fold(Text::default(), |text, name| text.and(name)).key()
 }
 
+impl Program {
+    /// Whether a document of a program that was [specialized](crate::specialize) depends on nothing but the rest of the
+    /// input, and on what it was specialized for.
+    pub fn is_closed(&self, id: GroupId) -> bool {
+        self.shared.of_group(id).is_some()
+    }
+}
+
 struct Digester<'p> {
     program: &'p Program,
     /// The known member of the input, and its value.

@@ -174,6 +174,23 @@ impl<'a> Budget<'a> {
         self.check_time()
     }
 
+    /// Charges at once for work that need not be done again: whether enough is left of everything. If not, nothing is
+    /// charged.
+    pub fn pay(&self, steps: u64, bytes: u64) -> bool {
+        let (before, held) = (self.steps_left.get(), self.bytes_left.get());
+        let (Some(left), Some(room)) = (before.checked_sub(steps), held.checked_sub(bytes)) else {
+            return false;
+        };
+        let is_seen = before / STEPS_PER_TIME_CHECK != left / STEPS_PER_TIME_CHECK
+            || held / BYTES_PER_TIME_CHECK != room / BYTES_PER_TIME_CHECK;
+        if is_seen && self.check_time().is_err() {
+            return false;
+        }
+        self.steps_left.set(left);
+        self.bytes_left.set(room);
+        true
+    }
+
     /// Charges `more` bytes that are about to be appended to a buffer of `length` bytes and this capacity.
     /// Returns for how many bytes to reserve room exactly, 0 if there is room: a buffer that grows doubles, but
     /// for no more than may still be charged, so that it and its copy while it grows take at most twice the
@@ -318,6 +335,20 @@ mod tests {
         clock.0.set(6);
         let first_error = (0..LIMITS.steps).find_map(|_| budget.spend(1).err());
         assert_eq!(first_error, Some(Exhausted::Time { limit: LIMITS.time }));
+    }
+
+    #[test]
+    fn all_is_paid_or_nothing() {
+        let clock = Hand(Cell::new(0));
+        let budget = Budget::new(LIMITS, &clock);
+        assert!(budget.pay(9_000, 90) && !budget.pay(1_001, 0) && !budget.pay(0, 11));
+        assert!(!budget.ran_out());
+        assert_eq!((budget.steps_spent(), budget.bytes_spent()), (9_000, 90));
+        clock.0.set(6);
+        let late = Budget::new(LIMITS, &clock);
+        clock.0.set(12);
+        assert!(!late.pay(9_000, 0) && late.pay(1, 1) && late.ran_out());
+        assert_eq!(late.steps_spent(), 1);
     }
 
     #[test]

@@ -12,7 +12,11 @@ pub(crate) mod lint;
 mod trace;
 mod types;
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{Mutex, Weak},
+};
 
 use modgate_api::templates::{CelSource, CelSourceError, FailurePolicy};
 use modgate_cel::{
@@ -57,6 +61,8 @@ pub struct CelDriver {
     validations: Vec<Validation>,
     failure_policy: FailurePolicy,
     observed: bool,
+    /// The keys of constraints in force, by what is read of them.
+    keys: Mutex<BTreeMap<u128, Weak<Keys>>>,
 }
 
 /// An expression with its compiled form, or the reason why it has none.
@@ -158,7 +164,16 @@ impl CelDriver {
                 }
             })
             .collect();
-        Self { field, source, variables, conditions, validations, failure_policy, observed }
+        Self {
+            field,
+            source,
+            variables,
+            conditions,
+            validations,
+            failure_policy,
+            observed,
+            keys: Mutex::default(),
+        }
     }
 
     /// Whether it counts what evaluations reach.

@@ -19,6 +19,7 @@ use super::{
     evaluate::Evaluation,
     inventory::Inventory,
     template::CompiledTemplate,
+    twins::Twins,
 };
 use crate::{
     PolicyId,
@@ -315,7 +316,7 @@ impl CompiledConstraint {
             Driver::Rego(driver) => {
                 self.specialized = driver.specialized(&self.parameters);
             }
-            Driver::Cel(driver) => self.shared = driver.keys(&self.effective).map(Arc::new),
+            Driver::Cel(driver) => self.shared = driver.keys(&self.effective),
         }
         Arc::new(self)
     }
@@ -323,6 +324,20 @@ impl CompiledConstraint {
     /// The keys of its template's CEL that it shares once it is in force.
     pub(super) fn shared(&self) -> Option<&Keys> {
         self.shared.as_deref()
+    }
+
+    /// The constraints in force that find the same in every object, if there are others.
+    pub(super) fn twins(&self) -> Option<Twins> {
+        match self.template.driver() {
+            Driver::Rego(driver) => {
+                let specialized = self.specialized.as_ref()?;
+                Twins::of(specialized).filter(|_| driver.is_closed(specialized))
+            }
+            Driver::Cel(_) => {
+                let keys = self.shared.as_ref()?;
+                Twins::of(keys).filter(|_| keys.are_whole())
+            }
+        }
     }
 
     /// Its template's Rego, specialised for its parameters once the constraint is in force.

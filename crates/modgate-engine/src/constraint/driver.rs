@@ -28,6 +28,7 @@ use super::{
     inventory::{Inventory, InventoryPart, Watched},
     source::Sources,
     trace::OWN_MODULES,
+    twins::Findings,
 };
 use crate::{
     coverage::{Coverage, Hits, PlaceKind},
@@ -85,6 +86,32 @@ impl Driver {
         session: &'a Session<'a>,
         budget: &'a Budget<'a>,
     ) -> Vec<RawViolation> {
+        let twins = constraint.twins().filter(|_| !self.is_observed());
+        if let Some(found) = twins.and_then(|twins| session.findings.of(twins, budget)) {
+            return found;
+        }
+        let found = self.own_violations(constraint, admission, session, budget);
+        if let Some(twins) = twins {
+            session.findings.keep(twins, &found, budget);
+        }
+        found
+    }
+
+    /// Whether it counts what evaluations reach.
+    fn is_observed(&self) -> bool {
+        match self {
+            Self::Rego(driver) => driver.coverage.is_some(),
+            Self::Cel(driver) => driver.is_observed(),
+        }
+    }
+
+    fn own_violations<'a>(
+        &'a self,
+        constraint: &'a CompiledConstraint,
+        admission: &'a Admission,
+        session: &'a Session<'a>,
+        budget: &'a Budget<'a>,
+    ) -> Vec<RawViolation> {
         match self {
             Self::Rego(driver) => {
                 let (review, parameters) = (admission.review(), constraint.parameters());
@@ -122,6 +149,7 @@ pub(super) struct Session<'a> {
     host: &'a dyn Host,
     cel: modgate_cel::Memo<'a>,
     rego: eval::Memo<'a>,
+    findings: Findings,
 }
 
 /// An arena this large is emptied before the next constraint, and what was shared is forgotten.
@@ -134,7 +162,8 @@ impl<'a> Session<'a> {
         // An empty arena keeps its largest block.
         let room = arena.allocated_bytes().max(MAX_SHARED);
         let (cel, rego) = (modgate_cel::Memo::new(), eval::Memo::new());
-        Self { arena, room, data, host: externals.host, cel, rego }
+        let findings = Findings::default();
+        Self { arena, room, data, host: externals.host, cel, rego, findings }
     }
 
     /// Whether no further constraint should be evaluated with it.
@@ -351,6 +380,11 @@ impl RegoDriver {
         }
         known.insert(parameters.clone(), Arc::downgrade(&new));
         Some(new)
+    }
+
+    /// Whether what the specialized policy finds depends on nothing but the review.
+    pub(super) fn is_closed(&self, specialized: &Program) -> bool {
+        specialized.is_closed(self.violation)
     }
 
     /// The violations as the specialized policy finds them. Of several errors it may meet another one first,

@@ -18,7 +18,7 @@ use modgate_value::{Budget, Limits, Value, yaml};
 
 /// The variables and validations of templates; they have many texts in common, and read the same by
 /// other ways or other things by the same text.
-const TEMPLATES: [&str; 12] = [
+const TEMPLATES: [&str; 13] = [
     "{variables: [{name: all, expression: 'has(variables.anyObject.spec.containers) ? \
      variables.anyObject.spec.containers : []'}, {name: exempt, expression: \
      '!has(variables.params.exempt) ? [] : variables.params.exempt'}, {name: bad, expression: \
@@ -88,6 +88,18 @@ const TEMPLATES: [&str; 12] = [
      'variables.amount.isGreaterThan(quantity(\"1\"))', message: q}, {expression: \
      'variables.deep[0][0] < timestamp(\"2025-01-01T00:00:00Z\")', messageExpression: \
      'string(variables.deep[1][0])'}]}",
+    // Some depend on the parameters through others only, and one also reads a parameter.
+    "{variables: [{name: exempt, expression: '!has(variables.params.exempt) ? [] : \
+     variables.params.exempt'}, {name: all, expression: 'has(variables.anyObject.spec.containers) ? \
+     variables.anyObject.spec.containers : []'}, {name: exempted, expression: 'variables.all.filter(c, \
+     c.image in variables.exempt).map(c, c.image)'}, {name: left, expression: 'variables.all.filter(c, \
+     !(c.image in variables.exempted))'}, {name: names, expression: 'variables.left.map(c, c.name)'}, \
+     {name: worst, expression: 'variables.left[0].name'}, {name: shown, expression: \
+     'variables.names.join(\", \") + (has(variables.params.most) ? string(variables.params.most) : \
+     \"\")'}], validations: [{expression: 'size(variables.names) == 0', messageExpression: \
+     'variables.worst + \": \" + variables.shown'}, {expression: 'size(variables.left) < 2 || \
+     variables.worst == \"z\"', messageExpression: variables.shown}, {expression: 'variables.worst == \
+     \"z\"', messageExpression: 'string(size(variables.exempted)) + variables.names[0]'}]}",
 ];
 
 const PARAMETERS: [&str; 7] = [
@@ -125,7 +137,9 @@ fn constraints() -> (Store, Vec<CompiledConstraint>) {
         let template = CompiledTemplate::compile(&value(&template), &TemplateOptions::default());
         let template = Arc::new(template.unwrap_or_else(|error| panic!("{error}\n{source}")));
         store.insert_template(Arc::clone(&template), &options);
-        for (number, parameters) in PARAMETERS.iter().enumerate() {
+        // Each twice.
+        let twice = PARAMETERS.iter().chain(&PARAMETERS);
+        for (number, parameters) in twice.enumerate() {
             let constraint = value(&format!(
                 "{{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Probe{index}, metadata: \
                  {{name: c{number}}}, {parameters}}}"
@@ -245,5 +259,84 @@ fn of_several_errors_of_rego_the_same_is_reported() {
             all.iter().map(|violation| violation.message.clone()).collect()
         };
         assert_eq!(messages(&violations), messages(&expected), "{object}");
+    }
+}
+
+/// Constraints with the same parameters are evaluated once, unless the policy reads something else. The oracle is each
+/// of them alone.
+#[test]
+fn twins_find_and_pay_as_if_each_were_alone() {
+    let rego = |rule: &str| {
+        let rego = format!(
+            "package probe\nviolation[{{\"msg\": msg, \"details\": {{\"image\": c.image}}}}] {{ c := \
+             input.review.object.spec.containers[_]; {rule} }}\n"
+        );
+        format!("rego: {}", Value::from(rego).to_json())
+    };
+    let sources = [
+        rego("not startswith(c.image, input.parameters.prefix); msg := concat(\" \", [c.name, input.parameters.prefix])"),
+        // Not closed: other objects, and an error for some objects.
+        rego("count(data.inventory.cluster) == 0; msg := sprintf(\"%v\", [input.parameters])"),
+        rego("one(c) == input.parameters.prefix; msg := c.name }\none(c) = 1 { c.name }\none(c) = 2 { c.image"),
+        "code: [{engine: K8sNativeValidation, source: {validations: [{expression: \
+         'object.spec.containers.all(c, c.image.startsWith(variables.params.prefix))', messageExpression: \
+         '\"not \" + variables.params.prefix'}, {expression: 'object.spec.containers[1].image != \
+         params.metadata.name', message: named}]}}]"
+            .to_owned(),
+        "code: [{engine: K8sNativeValidation, source: {failurePolicy: Fail, validations: [{expression: \
+         'object.spec.containers.all(c, c.image.startsWith(variables.params.prefix))', messageExpression: \
+         '\"not \" + variables.params.prefix'}]}}]"
+            .to_owned(),
+    ];
+    let options = ConstraintOptions::default();
+    let mut store = Store::default();
+    for (index, source) in sources.iter().enumerate() {
+        let template = format!(
+            "{{apiVersion: templates.gatekeeper.sh/v1, kind: ConstraintTemplate, metadata: {{name: \
+             twin{index}}}, spec: {{crd: {{spec: {{names: {{kind: Twin{index}}}, validation: \
+             {{legacySchema: true}}}}}}, targets: [{{target: admission.k8s.gatekeeper.sh, {source}}}]}}}}"
+        );
+        let template = CompiledTemplate::compile(&value(&template), &TemplateOptions::default());
+        let template = Arc::new(template.unwrap_or_else(|error| panic!("{error}\n{source}")));
+        store.insert_template(template, &options);
+        let parameters =
+            ["prefix: a", "prefix: a", "prefix: b", "prefix: 7", "prefix: a, other: 1"];
+        for (number, parameters) in parameters.iter().enumerate() {
+            // The action is no part of what the policy reads; the name of one is what an image is called.
+            let (name, action) = if number == 1 { ("x", "warn") } else { ("c", "deny") };
+            let constraint = format!(
+                "{{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Twin{index}, metadata: {{name: \
+                 {name}{number}}}, spec: {{enforcementAction: {action}, parameters: {{{parameters}}}}}}}"
+            );
+            let source = PolicySource::of_object(value(&constraint));
+            store.insert_constraint(source, &options).expect("a constraint");
+        }
+    }
+    let all = || store.constraints().map(AsRef::as_ref);
+    for object in [
+        "{spec: {containers: [{name: one, image: 'a:1'}, {name: two, image: x1}]}}",
+        "{spec: {containers: [{name: one, image: 'c:1'}, {name: two}]}}",
+        "{spec: {}}",
+    ] {
+        let alone = |limits| {
+            let mut sum = (Vec::new(), 0, 0);
+            for constraint in all() {
+                let (found, steps, bytes) = found(std::iter::once(constraint), object, limits);
+                sum = ([sum.0, found].concat(), sum.1 + steps, sum.2 + bytes);
+            }
+            sum
+        };
+        let sorted = |mut found: Vec<Violation>| {
+            found.sort_by_key(|it| (it.kind.clone(), it.constraint.clone(), it.message.clone()));
+            found
+        };
+        for steps in (0..200).step_by(3).chain([u64::MAX]) {
+            let limits = Limits { steps, ..Limits::UNLIMITED };
+            let (one, all) = (alone(limits), found(all(), object, limits));
+            assert_eq!(sorted(all.0), sorted(one.0), "{steps} steps, {object}");
+            if steps == u64::MAX {
+                assert_eq!((all.1, all.2), (one.1, one.2), "{object}");
+            }
+        }
     }
 }

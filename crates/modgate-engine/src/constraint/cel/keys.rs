@@ -5,7 +5,10 @@
 //! constraint is. So expressions of different templates share an outcome, and those of constraints
 //! that differ only in parameters the expression does not read. What variables come to shows when they are read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, PoisonError, Weak},
+};
 
 use modgate_cel::{Activation, Key, Program, Read, Val, VariableKey, VariableKeys, canonical};
 use modgate_value::{Budget, Value, budget::Frozen};
@@ -19,6 +22,8 @@ pub(in crate::constraint) struct Keys {
     pub(super) variables: VariableKeys,
     conditions: Box<[Key]>,
     validations: Box<[(Key, Key)]>,
+    /// Of everything; [`Key::NONE`] if an expression has no key.
+    whole: Key,
 }
 
 impl Keys {
@@ -30,6 +35,11 @@ impl Keys {
     pub(super) fn of_validation(&self, index: usize) -> (Key, Key) {
         self.validations.get(index).copied().unwrap_or_default()
     }
+
+    /// Whether all that is read of the constraint is in them.
+    pub(in crate::constraint) fn are_whole(&self) -> bool {
+        !self.whole.is_none()
+    }
 }
 
 /// Inputs that are the same for every constraint of a review.
@@ -40,8 +50,25 @@ const PARAMS: &str = "params";
 
 impl CelDriver {
     /// The keys for a constraint, given with the defaults of its parameters; `None` where variables
-    /// cannot be told apart by their names.
-    pub(in crate::constraint) fn keys(&self, constraint: &Value) -> Option<Keys> {
+    /// cannot be told apart by their names. Constraints of which the same is read share them.
+    pub(in crate::constraint) fn keys(&self, constraint: &Value) -> Option<Arc<Keys>> {
+        let keys = self.keys_of(constraint)?;
+        if !keys.are_whole() {
+            return Some(keys.into());
+        }
+        let mut all = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(&keys.whole.digest()).and_then(Weak::upgrade) {
+            return Some(known);
+        }
+        if all.len().is_power_of_two() {
+            all.retain(|_, keys| keys.strong_count() > 0);
+        }
+        let keys = Arc::new(keys);
+        all.insert(keys.whole.digest(), Arc::downgrade(&keys));
+        Some(keys)
+    }
+
+    fn keys_of(&self, constraint: &Value) -> Option<Keys> {
         if self.variables.may_be_too_deep() {
             return None;
         }
@@ -95,14 +122,27 @@ impl CelDriver {
             let program = expression.program();
             program.map_or(Key::NONE, |program| known.key(&expression.text, program, true))
         };
-        let validations = self.validations.iter().map(|validation| {
-            let message = validation.message_expression.as_ref();
-            (key(&validation.expression), message.map_or(Key::NONE, key))
-        });
+        let messages = self.validations.iter().map(|it| it.message_expression.as_ref());
+        let expressions = self.conditions.iter().map(Some);
+        let expressions = expressions.chain(self.validations.iter().map(|it| Some(&it.expression)));
+        let mut whole = Whole::default();
+        for expression in expressions.chain(messages.clone()) {
+            whole.add(expression.and_then(Expression::program), expression.map(key));
+        }
+        for ((name, program), variable) in self.variables.iter().zip(&variables) {
+            // Each expression that reads parameters says which.
+            if name != PARAMS {
+                whole.add(program, Some(variable.value));
+            }
+        }
+        let validations = self.validations.iter().zip(messages);
+        let validations =
+            validations.map(|(it, message)| (key(&it.expression), message.map_or(Key::NONE, key)));
         Some(Keys {
-            variables: VariableKeys::new(variables)?.with_ahead(ahead),
             conditions: self.conditions.iter().map(key).collect(),
             validations: validations.collect(),
+            whole: whole.key(),
+            variables: VariableKeys::new(variables)?.with_ahead(ahead),
         })
     }
 }
@@ -215,6 +255,31 @@ impl<'a> Parameters<'a> {
 
 fn text_of(value: Option<&Value>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| format!("some {}", value.to_json()))
+}
+
+/// The key of a whole policy.
+struct Whole {
+    digest: Digest,
+    is_known: bool,
+}
+
+impl Default for Whole {
+    fn default() -> Self {
+        Self { digest: Digest::of("whole"), is_known: true }
+    }
+}
+
+impl Whole {
+    /// Adds an expression with its key. What does not compile fails alike for all constraints.
+    fn add(&mut self, program: Option<&Program>, key: Option<Key>) {
+        let key = key.unwrap_or_default();
+        self.is_known &= program.is_none() || !key.is_none();
+        self.digest.0.update(key.digest().to_le_bytes());
+    }
+
+    fn key(self) -> Key {
+        if self.is_known { self.digest.key() } else { Key::NONE }
+    }
 }
 
 /// Texts that are told apart whatever they hold.
