@@ -13,7 +13,7 @@ export const WIDTHS = { wide: { width: 1280, height: 900 }, narrow: { width: 390
 export const THEMES = ["light", "dark"];
 
 export async function launch() {
-  return chromium.launch({ executablePath: program, args: ["--no-sandbox"] });
+  return chromium.launch({ executablePath: program, args: ["--no-sandbox", "--disable-gpu"] });
 }
 
 /** A page, and the list of what went wrong on it: errors, and requests to other places than `origin`. */
@@ -39,7 +39,7 @@ export async function open(browser, options, origin) {
 
 /** What axe finds that is serious or worse. */
 export async function serious(page) {
-  await page.evaluate(axe);
+  if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run());
   return violations
     .filter((violation) => ["serious", "critical"].includes(violation.impact))

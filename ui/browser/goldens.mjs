@@ -32,6 +32,8 @@ const SHARE = 0.0005;
 const server = await mock(data());
 const files = mkdtempSync(join(tmpdir(), "modgate-goldens-"));
 const browser = await launch();
+/** An empty page, for work on pictures. */
+const workshop = await browser.newPage();
 
 function report(name) {
   const path = join(files, `${name}.html`);
@@ -54,8 +56,7 @@ const VIEWS = {
 
 /** What pictures depend on besides the pages. */
 async function fingerprint() {
-  const page = await browser.newPage();
-  const widths = await page.evaluate(() => {
+  const widths = await workshop.evaluate(() => {
     const context = document.createElement("canvas").getContext("2d");
     const text = "The quick brown fox 0123456789 {}[]";
     return ["15px system-ui", "bold 22px system-ui", "13px ui-monospace, monospace"].map((font) => {
@@ -63,7 +64,6 @@ async function fingerprint() {
       return Math.round(context.measureText(text).width * 100) / 100;
     });
   });
-  await page.close();
   return { chromium: browser.version().split(".")[0], widths };
 }
 
@@ -94,8 +94,7 @@ async function picture(address, complete, width, theme) {
 
 /** A picture in the format in which it is kept. */
 async function packed(png) {
-  const page = await browser.newPage();
-  const text = await page.evaluate(async (base64) => {
+  const text = await workshop.evaluate(async (base64) => {
     const bitmap = await createImageBitmap(await (await fetch(`data:image/png;base64,${base64}`)).blob());
     const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
     canvas.getContext("2d").drawImage(bitmap, 0, 0);
@@ -104,14 +103,12 @@ async function packed(png) {
     for (const byte of new Uint8Array(await blob.arrayBuffer())) binary += String.fromCharCode(byte);
     return btoa(binary);
   }, png.toString("base64"));
-  await page.close();
   return Buffer.from(text, "base64");
 }
 
 /** The share of pixels in which two pictures differ. */
 async function difference(one, other) {
-  const page = await browser.newPage();
-  const share = await page.evaluate(
+  return await workshop.evaluate(
     async ([pictures, limit]) => {
       const [a, b] = await Promise.all(
         pictures.map(async (text) => {
@@ -134,8 +131,6 @@ async function difference(one, other) {
     },
     [[one, other].map((bytes) => bytes.toString("base64")), CHANNEL],
   );
-  await page.close();
-  return share;
 }
 
 try {

@@ -87,6 +87,10 @@ pub async fn client(kubeconfig: &Path) -> Client {
     Client::try_from(config).expect("client")
 }
 
+/// How long a client waits between an answer and its next request. Without a pause the clients would take both
+/// processors from what they test, and show no more.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Clients that create ConfigMaps, without storing them, until they are stopped.
 pub struct Load {
     stop: Arc<AtomicBool>,
@@ -152,6 +156,7 @@ async fn work(api: Api<ConfigMap>, stop: Arc<AtomicBool>, ended: Arc<AtomicU64>)
                 *outcome.unsent.entry(without_ports(&error.to_string())).or_default() += 1;
             }
         }
+        tokio::time::sleep(PAUSE).await;
     }
     outcome
 }

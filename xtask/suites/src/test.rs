@@ -7,6 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
     sync::Mutex,
     thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, anyhow};
@@ -100,7 +101,7 @@ fn cluster_builds() -> bool {
 /// How many of the slowest tests are printed.
 const SLOWEST: usize = 10;
 
-/// Packages whose tests wait for an API server most of their time. Two of their programs run beside one that
+/// Packages whose tests wait for an API server most of their time. Three of their programs run beside one that
 /// computes.
 const WAITING: [&str; 2] = ["modgate-e2e", "modgate-testkit"];
 
@@ -141,40 +142,90 @@ enum Job {
     Mistakes,
 }
 
-/// Builds all programs of tests, then runs three at a time. The one that runs the corpora writes its report to
-/// the file `corpora`.
+impl Job {
+    fn name(&self) -> &str {
+        match self {
+            Self::Program(program) => &program.name,
+            Self::Examples => "examples",
+            Self::Mistakes => "mistakes",
+        }
+    }
+
+    fn waits(&self) -> bool {
+        matches!(self, Self::Program(program) if WAITING.contains(&&*program.package))
+    }
+}
+
+/// How long each job took the last time, in a folder beside the programs: one file for each, with milliseconds.
+struct Durations(PathBuf);
+
+impl Durations {
+    fn of(programs: &[Program]) -> Self {
+        let beside = programs.first().and_then(|program| program.executable.parent());
+        Self(beside.unwrap_or(Path::new("")).join("durations"))
+    }
+
+    fn file(&self, job: &Job) -> PathBuf {
+        let package = if let Job::Program(program) = job { &program.package } else { "" };
+        self.0.join(format!("{package}-{}", job.name()))
+    }
+
+    /// In milliseconds; 0 if that is not known.
+    fn read(&self, job: &Job) -> u128 {
+        fs::read_to_string(self.file(job)).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// Without it the next run only takes the jobs in another order.
+    fn write(&self, job: &Job, took: Duration) {
+        let _ = fs::create_dir_all(&self.0);
+        let _ = fs::write(self.file(job), took.as_millis().to_string());
+    }
+
+    /// The jobs that wait at the front, those that compute at the back, and the longest of each outermost.
+    fn in_order(&self, programs: Vec<Program>) -> VecDeque<Job> {
+        let others = [Job::Examples, Job::Mistakes];
+        let mut jobs: Vec<Job> = programs.into_iter().map(Job::Program).chain(others).collect();
+        jobs.sort_by_cached_key(|job| self.read(job));
+        let mut ordered = VecDeque::new();
+        for job in jobs {
+            if job.waits() {
+                ordered.push_front(job);
+            } else {
+                ordered.push_back(job);
+            }
+        }
+        ordered
+    }
+}
+
+/// Builds all programs of tests, then runs four at a time, those first that took longest the last time. The one that
+/// runs the corpora writes its report to the file `corpora`.
 #[expect(clippy::print_stdout, reason = "the tests' own output is passed on")]
 fn cargo_test(arguments: &[String], corpora: &Path) -> Result<Tests> {
     let split = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     let (for_cargo, for_programs) = arguments.split_at(split);
     let for_programs = for_programs.get(1..).unwrap_or_default();
-    let mut jobs: VecDeque<Job> = VecDeque::new();
     let Some(programs) = build_programs(for_cargo)? else { return Ok(Tests::default()) };
-    jobs.push_back(Job::Examples);
-    for program in programs {
-        if WAITING.contains(&&*program.package) {
-            jobs.push_front(Job::Program(program));
-        } else {
-            jobs.push_back(Job::Program(program));
-        }
-    }
-    jobs.push_back(Job::Mistakes);
-    let jobs = Mutex::new(jobs);
+    let durations = Durations::of(&programs);
+    let jobs = Mutex::new(durations.in_order(programs));
     let tests = Mutex::new(Tests { success: true, ..Tests::default() });
     let work = |next: fn(&mut VecDeque<Job>) -> Option<Job>| -> Result<()> {
         loop {
             let job = next(&mut *jobs.lock().map_err(|_| anyhow!("another worker failed"))?);
             let Some(job) = job else { return Ok(()) };
-            let (program, output) = match job {
-                Job::Program(program) => {
-                    (program.name.clone(), program.run(for_programs, corpora)?)
-                }
-                Job::Examples => ("examples".to_owned(), examples(for_cargo, for_programs)?),
-                Job::Mistakes => ("mistakes".to_owned(), mistakes()?),
-            };
+            let started = Instant::now();
+            let (name, output) = (
+                job.name().to_owned(),
+                match &job {
+                    Job::Program(program) => program.run(for_programs, corpora)?,
+                    Job::Examples => examples(for_cargo, for_programs)?,
+                    Job::Mistakes => mistakes()?,
+                },
+            );
+            durations.write(&job, started.elapsed());
             let mut tests = tests.lock().map_err(|_| anyhow!("another worker failed"))?;
             tests.success &= output.status.success();
-            tests.program = program;
+            tests.program = name;
             for line in String::from_utf8_lossy(&output.stdout).lines() {
                 if tests.is_news(line) {
                     println!("{line}");
@@ -182,9 +233,9 @@ fn cargo_test(arguments: &[String], corpora: &Path) -> Result<Tests> {
             }
         }
     };
-    // Two workers begin with the programs that wait, one with those that compute.
+    // Three workers begin with the programs that wait, one with those that compute.
     thread::scope(|scope| {
-        let waiting = [(); 2].map(|()| scope.spawn(|| work(VecDeque::pop_front)));
+        let waiting = [(); 3].map(|()| scope.spawn(|| work(VecDeque::pop_front)));
         work(VecDeque::pop_back)?;
         waiting
             .into_iter()
@@ -345,6 +396,45 @@ mod tests {
         assert_eq!(message("\"/t/status-1\"", true), Some(program));
         assert_eq!(message("null", true), None, "a library");
         assert_eq!(message("\"/t/modgate\"", false), None, "a binary");
+    }
+
+    #[test]
+    fn what_took_longest_comes_first() {
+        let folder = tempfile::tempdir().expect("folder");
+        let durations = Durations(folder.path().join("durations"));
+        let program = |package: &str, name: &str| Program {
+            package: package.to_owned(),
+            name: name.to_owned(),
+            executable: PathBuf::new(),
+            folder: PathBuf::new(),
+        };
+        let programs = || {
+            [
+                ("modgate-e2e", "a"),
+                ("modgate-e2e", "b"),
+                ("modgate-rego", "a"),
+                ("modgate-rego", "b"),
+            ]
+            .map(|(package, name)| program(package, name))
+            .to_vec()
+        };
+        for (job, seconds) in [
+            (Job::Program(program("modgate-e2e", "a")), 3),
+            (Job::Program(program("modgate-e2e", "b")), 200),
+            (Job::Program(program("modgate-rego", "a")), 9),
+            (Job::Program(program("modgate-rego", "b")), 2),
+            (Job::Examples, 5),
+            (Job::Mistakes, 1),
+        ] {
+            durations.write(&job, Duration::from_secs(seconds));
+        }
+        let ordered = durations.in_order(programs());
+        let names: Vec<_> = ordered.iter().map(|job| (job.waits(), job.name())).collect();
+        let computing = ["mistakes", "b", "examples", "a"].map(|name| (false, name));
+        assert_eq!(names, [&[(true, "b"), (true, "a")][..], &computing].concat());
+        // Nothing is left out where nothing is known.
+        let unknown = Durations(folder.path().join("none"));
+        assert_eq!(unknown.in_order(programs()).len(), 6);
     }
 
     #[test]

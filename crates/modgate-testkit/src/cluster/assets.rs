@@ -140,7 +140,9 @@ impl Process {
     /// Writes `log`; `folder` is removed at the end.
     fn start(binary: &Path, flags: &[String], log: &Path, folder: &Path) -> Result<Self> {
         let log = File::options().create(true).append(true).open(log)?;
+        let (variable, value) = super::FEWER_COLLECTIONS;
         let child = Command::new("sh")
+            .env(variable, value)
             .args(["-c", UNTIL_LEFT])
             .arg(folder)
             .arg(binary)
