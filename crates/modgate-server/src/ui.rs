@@ -280,7 +280,7 @@ impl Ui {
             return Err(too_large());
         }
         let deadline = tokio::time::Instant::now() + BODY_TIME;
-        let received = self.bodies.receive(request.into_body(), MAX_BODY, deadline).await;
+        let received = self.bodies.receive_counted(request.into_body(), MAX_BODY, deadline).await;
         let body = received.map_err(|not_received| match not_received.why {
             Missing::TooLarge | Missing::TooMany => too_large(),
             Missing::Broken => Refused::bad("the body ended before it was complete"),
@@ -297,7 +297,7 @@ impl Ui {
             let message = "the Content-Type must be application/json";
             return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
-        let wanted: TryRequest = serde_json::from_slice(&body.bytes)
+        let wanted: TryRequest = serde_json::from_slice(body.bytes())
             .map_err(|error| Refused::bad(format!("the body is not valid: {error}")))?;
         drop(body);
         respond(&evaluate::tried(&self.app, wanted, namespace).await?)

@@ -651,6 +651,26 @@ async fn the_largest_and_deepest_reviews_of_an_api_server_are_decided() {
     assert_eq!(response.path(&["status", "code"]), Some(&Value::from(403)), "{response}");
 }
 
+/// On every route alike: those with many values are decided one after the other, those with too many not at all.
+#[tokio::test]
+async fn reviews_of_many_values_are_decided_and_of_too_many_refused() {
+    let server = Server::loaded();
+    let of =
+        |values| review("v1", &format!(r#"{{"bad": "x", "many": [{}0]}}"#, "0,".repeat(values)));
+    let (many, too_many) = (of(300_000), of(3_600_000));
+    for path in ["/dragnet-webhook", "/podbinding-webhook"] {
+        let few = server.review(path, of(3)).await;
+        let both =
+            tokio::join!(server.review(path, many.clone()), server.review(path, many.clone()));
+        assert_eq!(both, (few.clone(), few), "{path}");
+        let refused = server.review(path, too_many.clone()).await;
+        assert_eq!(refused.path(&["status", "code"]), Some(&Value::from(413)), "{path}");
+        assert_eq!(text(&refused, &["uid"]), "u-1", "{path}");
+        let message = text(&refused, &["status", "message"]);
+        assert!(message.contains("more than 3600000 values"), "{path}: {message}");
+    }
+}
+
 /// Policies that look at whole objects.
 const LOOK_AT_EVERYTHING: &str = r#"
 apiVersion: templates.gatekeeper.sh/v1

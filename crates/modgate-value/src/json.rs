@@ -6,6 +6,7 @@
 //! all.
 
 mod peek;
+mod plain;
 mod read;
 mod write;
 
@@ -15,13 +16,15 @@ use crate::Value;
 
 pub use peek::peek_text;
 pub(crate) use read::lossy;
-pub use read::{ParseError, ParseErrorKind, Partial, parse, parse_nested, parse_without};
+pub use read::{
+    Bounds, OBJECT_VALUES, ParseError, ParseErrorKind, Partial, parse, parse_nested, parse_within,
+};
 pub use write::{Escape, write, write_pretty, write_string};
 
 /// How many bytes at the front of a text may stand in a JSON string as they are: those before the first
 /// quote, backslash or control character.
 pub fn plain_length(text: &[u8]) -> usize {
-    read::plain_length::<false>(text)
+    plain::plain_length::<false>(text)
 }
 
 impl Value {

@@ -72,7 +72,8 @@ fn assert_leaves_out(text: &[u8], max_depth: usize) {
         is_whole: !LEFT_OUT.iter().any(|path| has(&whole, path)),
     });
     let shown = String::from_utf8_lossy(text);
-    let mut found = json::parse_without(text, max_depth, &LEFT_OUT);
+    let bounds = json::Bounds { max_depth, max_values: usize::MAX, left_out: &LEFT_OUT };
+    let mut found = json::parse_within(text, &bounds);
     // Of members with one name the last counts, and what an earlier one left out is not missed.
     if let (Ok(found), Ok(expected)) = (&mut found, &expected)
         && expected.is_whole
@@ -80,6 +81,22 @@ fn assert_leaves_out(text: &[u8], max_depth: usize) {
         found.is_whole |= found.value == expected.value;
     }
     assert_eq!(found, expected, "{shown}");
+}
+
+/// Commas, arrays, and five for each object, outside of texts.
+fn values_of(document: &str) -> usize {
+    let (mut count, mut in_text, mut is_escaped) = (0, false, false);
+    for byte in document.bytes() {
+        match (in_text, byte) {
+            (true, _) if is_escaped => is_escaped = false,
+            (true, b'\\') => is_escaped = true,
+            (_, b'"') => in_text = !in_text,
+            (false, b',' | b'[') => count += 1,
+            (false, b'{') => count += json::OBJECT_VALUES,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// What is not built is read as closely as what is.
@@ -183,7 +200,23 @@ proptest! {
         assert_leaves_out(&text, 512);
     }
 
-    /// A long text without control characters is read in another way than one that begins with a line break.
+    /// Whether they are built or not.
+    #[test]
+    fn values_are_bounded(document in documents(), left_out in any::<bool>()) {
+        let left_out = if left_out { &LEFT_OUT[..] } else { &[] };
+        let read = |max_values| {
+            let bounds = json::Bounds { max_depth: 512, max_values, left_out };
+            json::parse_within(document.as_bytes(), &bounds).map_err(|error| error.kind)
+        };
+        let count = values_of(&document);
+        prop_assert_eq!(read(count), read(usize::MAX));
+        prop_assert!(read(count).is_ok());
+        for fewer in 0..count {
+            prop_assert_eq!(read(fewer), Err(json::ParseErrorKind::TooMany(fewer)));
+        }
+    }
+
+    /// Wherever its parts stand in the blocks that are looked at together.
     #[test]
     fn long_texts_are_read_alike(
         piece in "[ a-zé\"\\\\:,{}\\[\\]]{0,40}",

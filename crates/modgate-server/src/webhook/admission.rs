@@ -19,12 +19,12 @@ use modgate_prove::recorded::Exchange;
 use modgate_telemetry::metrics::{UndecidedCause as Cause, shard};
 use modgate_value::{
     Str, Value,
-    json::{self, ParseErrorKind},
+    json::{self, Bounds, ParseErrorKind},
 };
 
 use super::{
     App, LateRejections, OnFailure, RequestLimits, Webhook,
-    body::{MAX_VALUES, Missing, NotReceived, OBJECT},
+    body::{Alone, Missing, NotReceived, max_values, too_many},
     bounds::bounded,
     content_type,
     evaluators::{EvaluationError, Flow},
@@ -168,7 +168,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         Ok(body) => body,
         Err(missing) => return not_received(app, webhook, &missing, time_limit),
     };
-    let body = &*body.bytes;
+    let body = body.bytes();
     if let Some(found) = wrong_type {
         let message = format!("contentType={found}, expected application/json");
         return Answer::malformed(Head::ahead(body), StatusCode::BAD_REQUEST, message);
@@ -180,6 +180,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
     let mut head = None;
     let mut policies = policies;
     let mut template = Template::Unasked;
+    let mut alone = None;
     let outcome = loop {
         let outcome = app
             .evaluators
@@ -189,12 +190,9 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 let providers = app.current.providers();
                 let asking = providers.map(|all| all.asking(deadline).yielding(slot));
                 let readers = only_policies_read(app, webhook, &policies).then_some(&*policies);
-                let (read, review) = match decode(app, body, readers) {
+                let (read, review) = match decode(app, body, readers, alone.as_ref()) {
                     Ok(decoded) => decoded,
-                    Err((head, message)) => {
-                        let code = StatusCode::BAD_REQUEST;
-                        return Evaluated::Answer(Answer::malformed(head, code, message));
-                    }
+                    Err(undecoded) => return undecoded.into(),
                 };
                 let head = &*head.insert(read);
                 let why = review.request().implausible();
@@ -218,6 +216,11 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 template = templates::wait(app, &policies, &kind, deadline).await;
                 policies = app.current.load().unwrap_or(policies);
             }
+            // At most once, too: alone, it may have more values.
+            Ok(Evaluated::Large) => match app.bodies.alone(deadline).await {
+                Some(granted) => alone = Some(granted),
+                None => return no_room(app, webhook, Head::ahead(body)),
+            },
             Err(error) => break Err(error),
         }
     };
@@ -261,12 +264,7 @@ fn not_received(
     let head = Head::ahead(&missing.beginning);
     let (code, message) = match missing.why {
         Missing::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, too_large(&app.limits)),
-        Missing::TooMany => (
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!(
-                "request body has more than {MAX_VALUES} values (an object counts as {OBJECT})"
-            ),
-        ),
+        Missing::TooMany => (StatusCode::PAYLOAD_TOO_LARGE, too_many()),
         Missing::Broken => {
             (StatusCode::BAD_REQUEST, "request body ended before it was complete".to_owned())
         }
@@ -274,12 +272,13 @@ fn not_received(
             StatusCode::REQUEST_TIMEOUT,
             format!("request body not received within {} s", time_limit.as_secs()),
         ),
-        Missing::Overload => {
-            let message = NO_ROOM.to_owned().into();
-            return Answer::failed(app, webhook, Cause::BodyMemory, head, message);
-        }
+        Missing::Overload => return no_room(app, webhook, head),
     };
     Answer::malformed(head, code, message)
+}
+
+fn no_room(app: &App, webhook: Webhook, head: Head) -> Answer {
+    Answer::failed(app, webhook, Cause::BodyMemory, head, NO_ROOM.to_owned().into())
 }
 
 /// The message of a body that has no room.
@@ -301,9 +300,16 @@ async fn bind_pod(
     body: &[u8],
     deadline: tokio::time::Instant,
 ) -> Answer {
-    let (head, review) = match decode(app, body, None) {
-        Ok(decoded) => decoded,
-        Err((head, message)) => return Answer::malformed(head, StatusCode::BAD_REQUEST, message),
+    let mut alone = None;
+    let (head, review) = loop {
+        match decode(app, body, None, alone.as_ref()) {
+            Ok(decoded) => break decoded,
+            Err(Undecoded::Malformed(answer)) => return answer,
+            Err(Undecoded::Large) => match app.bodies.alone(deadline).await {
+                Some(granted) => alone = Some(granted),
+                None => return no_room(app, Webhook::PodBinding, Head::ahead(body)),
+            },
+        }
     };
     let decision = modrule::bind_pod(&review, policies, deadline).await;
     Answer::review(&head, respond_with(app, Webhook::PodBinding, &review, decision))
@@ -339,6 +345,24 @@ enum Evaluated {
     /// The template of this kind is not loaded: evaluate again once the cluster has been queried
     /// for it.
     Awaits(Str),
+    /// The review has many values: evaluate it again when no other such is in memory.
+    Large,
+}
+
+/// Why a review was not decoded.
+enum Undecoded {
+    Malformed(Answer),
+    /// It has many values, which only one review at a time may have.
+    Large,
+}
+
+impl From<Undecoded> for Evaluated {
+    fn from(undecoded: Undecoded) -> Self {
+        match undecoded {
+            Undecoded::Malformed(answer) => Self::Answer(answer),
+            Undecoded::Large => Self::Large,
+        }
+    }
 }
 
 fn evaluate(
@@ -379,33 +403,39 @@ fn decode(
     app: &App,
     body: &[u8],
     readers: Option<&PolicySet>,
-) -> Result<(Head, Review), (Head, String)> {
+    alone: Option<&Alone>,
+) -> Result<(Head, Review), Undecoded> {
     let readers = readers.filter(|_| body.len() >= LARGE);
     let objects = if readers.is_some() { &["object", "oldObject"][..] } else { &[] };
     let contents = objects.iter().flat_map(|object| CONTENTS.map(|it| ["request", *object, it]));
     let contents: Vec<_> = contents.collect();
     let contents: Vec<&[&str]> = contents.iter().map(<[_; 3]>::as_slice).collect();
-    let document = match json::parse_without(body, app.limits.max_depth, &contents) {
-        Ok(document) => document,
-        Err(error) => {
-            let raise = match error.kind {
-                ParseErrorKind::TooDeep(_) => {
-                    "; `--max-body-depth` (chart value `args`) raises the limit"
-                }
-                _ => "",
-            };
-            let message = format!("request body is not JSON: {error}{raise}");
-            return Err((Head::ahead(body), message));
-        }
-    };
+    let max_values = max_values(body, alone);
+    let bounds = Bounds { max_depth: app.limits.max_depth, max_values, left_out: &contents };
+    let malformed =
+        |head, code, message| Undecoded::Malformed(Answer::malformed(head, code, message));
+    let document = json::parse_within(body, &bounds).map_err(|error| {
+        let raise = match error.kind {
+            ParseErrorKind::TooMany(_) if alone.is_none() => return Undecoded::Large,
+            ParseErrorKind::TooMany(_) => {
+                return malformed(Head::ahead(body), StatusCode::PAYLOAD_TOO_LARGE, too_many());
+            }
+            ParseErrorKind::TooDeep(_) => {
+                "; `--max-body-depth` (chart value `args`) raises the limit"
+            }
+            _ => "",
+        };
+        let message = format!("request body is not JSON: {error}{raise}");
+        malformed(Head::ahead(body), StatusCode::BAD_REQUEST, message)
+    })?;
     let head = Head::of(&document.value);
     let review = match Review::parse(&document.value) {
         Ok(review) => review,
-        Err(error) => return Err((head, error.to_string())),
+        Err(error) => return Err(malformed(head, StatusCode::BAD_REQUEST, error.to_string())),
     };
     match readers {
         Some(policies) if !document.is_whole && policies.snapshot.may_read_contents(&review) => {
-            decode(app, body, None)
+            decode(app, body, None, alone)
         }
         _ => Ok((head, review)),
     }

@@ -4,6 +4,9 @@
 //! spent, further bodies wait, smaller ones ahead of larger ones, and the body that has been
 //! arriving for longest is aborted. An API server sends a body at once, so a client probably holds
 //! that one back on purpose.
+//!
+//! The memory of large bodies is used again for the next ones: memory that is new to the process costs as much
+//! as decrypting what is put there.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -15,7 +18,7 @@ use axum::body::Body;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes};
 use memchr::memchr_iter;
-use modgate_value::json::plain_length;
+use modgate_value::json::{OBJECT_VALUES, plain_length};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, oneshot},
@@ -51,6 +54,15 @@ struct Ledger {
     leaving: BTreeMap<u64, usize>,
     /// Waiting requests, by the size of their bodies, then by arrival.
     waiting: BTreeMap<(usize, u64), Waiting>,
+    spare: Spare,
+}
+
+/// Memory for bodies to come.
+#[derive(Debug, Default)]
+struct Spare {
+    buffers: Vec<Vec<u8>>,
+    /// When the last of them was given back.
+    since: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -91,21 +103,52 @@ pub(crate) struct NotReceived {
 /// A received body. Dropping it returns its bytes to the budget.
 #[derive(Debug)]
 pub(crate) struct Received {
-    pub(crate) bytes: Bytes,
-    _held: Held,
-    _large: Option<OwnedSemaphorePermit>,
+    content: Content,
+    held: Held,
+    _alone: Option<Alone>,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// It came in one piece.
+    Piece(Bytes),
+    Collected(Vec<u8>),
+}
+
+impl Received {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.content {
+            Content::Piece(bytes) => bytes,
+            Content::Collected(bytes) => bytes,
+        }
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if let Content::Collected(bytes) = &mut self.content
+            && bytes.capacity() >= REUSED
+        {
+            let bytes = std::mem::take(bytes);
+            self.held.shared.ledger().spare.give(bytes, Instant::now());
+        }
+    }
+}
+
+/// The right to decode and evaluate a review with many values: one has it at a time.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    _permit: OwnedSemaphorePermit,
 }
 
 /// Bytes kept of a body that is not received, to read the uid from.
 const BEGINNING: usize = 64 << 10;
 
-/// Maximum number of JSON values in one body; an object counts as [`OBJECT`]. A value takes about
+/// Maximum number of JSON values in one body; an object counts as [`OBJECT_VALUES`]. A value takes about
 /// 25 bytes of memory. The largest review of an API server, an object of 3 MiB and a stored one of
 /// 1.5 MiB, has no more values.
-pub(super) const MAX_VALUES: usize = 3_600_000;
-/// An object takes as much memory as this many other values.
-pub(super) const OBJECT: usize = 5;
-/// A body with more values than this is large.
+const MAX_VALUES: usize = 3_600_000;
+/// A review with more values than this is large.
 const LARGE_VALUES: usize = 250_000;
 /// Bytes of a refused body that are still read and dropped. A client reads the answer only after it
 /// has sent the body, and closing the connection early would discard the answer.
@@ -114,6 +157,26 @@ const REFUSED: usize = 64 << 20;
 const REFUSED_TIME: Duration = Duration::from_secs(2);
 /// Values of bodies up to this size are not counted.
 const UNCOUNTED: usize = 256 << 10;
+/// The memory of bodies from this size on is used again: allocators return such pieces to the system.
+const REUSED: usize = 128 << 10;
+/// The bytes that are kept for bodies to come.
+const MAX_SPARE: usize = 4 << 20;
+/// How long they are kept without use; the next request frees them.
+const SPARE_TIME: Duration = Duration::from_secs(10);
+
+/// How many values a body may have; without [`Alone`], before it needs that.
+pub(super) fn max_values(body: &[u8], alone: Option<&Alone>) -> usize {
+    match alone {
+        _ if body.len() <= UNCOUNTED => usize::MAX,
+        Some(_) => MAX_VALUES,
+        None => LARGE_VALUES,
+    }
+}
+
+/// The message of a body with more values than it may have.
+pub(super) fn too_many() -> String {
+    format!("request body has more than {MAX_VALUES} values (an object counts as {OBJECT_VALUES})")
+}
 
 impl Default for Bodies {
     fn default() -> Self {
@@ -140,7 +203,6 @@ impl Bodies {
     ) -> Result<Received, NotReceived> {
         let (mut held, mut given_up) = self.begin();
         let mut bytes = Vec::new();
-        let mut values = Values::default();
         let expected = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
         // If `Content-Length` is too large, receive only the beginning.
         let is_too_large = expected.is_some_and(|size| size > limit);
@@ -157,12 +219,7 @@ impl Bodies {
                 Ok(None) if is_too_large => break Missing::TooLarge,
                 Ok(None) => {
                     held.arrived();
-                    match self.large(values.count, deadline).await {
-                        Ok(_large) => {
-                            return Ok(Received { bytes: bytes.into(), _held: held, _large });
-                        }
-                        Err(()) => break Missing::Overload,
-                    }
+                    return Ok(Received { content: Content::Collected(bytes), held, _alone: None });
                 }
                 Ok(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => data,
@@ -186,54 +243,66 @@ impl Bodies {
                 keep_beginning(&mut bytes);
                 break Missing::Overload;
             }
-            if bytes.is_empty() && body.is_end_stream() && !is_too_large && data.len() <= UNCOUNTED
-            {
+            if bytes.is_empty() && body.is_end_stream() && !is_too_large {
                 held.arrived();
-                return Ok(Received { bytes: data, _held: held, _large: None });
+                return Ok(Received { content: Content::Piece(data), held, _alone: None });
             }
             if let Some(expected) = expected.filter(|_| bytes.is_empty()) {
-                bytes.reserve_exact(expected.min(limit));
+                bytes = self.0.room(expected.min(limit));
             }
             bytes.extend_from_slice(&data);
-            if bytes.len() > UNCOUNTED {
-                values.look(&bytes);
-                if values.count > MAX_VALUES {
-                    break Missing::TooMany;
-                }
-            }
         };
         bytes.truncate(BEGINNING);
         bytes.shrink_to_fit();
         drop(held);
-        if matches!(why, Missing::TooLarge | Missing::TooMany) {
+        if why == Missing::TooLarge {
             read_off(&mut body, deadline.min(Instant::now() + REFUSED_TIME)).await;
         }
         Err(NotReceived { why, beginning: bytes })
     }
 
-    /// If this review is large, waits until no other large one is being evaluated.
-    async fn large(
+    /// As [`receive`](Self::receive), for a reader that does not count values: a body with too many is not received, and
+    /// one with many when no other such is in use.
+    pub(crate) async fn receive_counted(
         &self,
-        values: usize,
+        body: Body,
+        limit: usize,
         deadline: Instant,
-    ) -> Result<Option<OwnedSemaphorePermit>, ()> {
-        if values <= LARGE_VALUES {
-            return Ok(None);
+    ) -> Result<Received, NotReceived> {
+        let mut received = self.receive(body, limit, deadline).await?;
+        let bytes = received.bytes();
+        let missing = |why| {
+            let beginning = bytes.get(..BEGINNING).unwrap_or(bytes).to_vec();
+            NotReceived { why, beginning }
+        };
+        let values = if bytes.len() > UNCOUNTED { count_values(bytes) } else { 0 };
+        if values > MAX_VALUES {
+            return Err(missing(Missing::TooMany));
         }
+        if values > LARGE_VALUES {
+            let alone = self.alone(deadline).await;
+            received._alone = Some(alone.ok_or_else(|| missing(Missing::Overload))?);
+        }
+        Ok(received)
+    }
+
+    /// Waits until no other review with many values is decoded or evaluated; `None` if that takes until `deadline`.
+    pub(super) async fn alone(&self, deadline: Instant) -> Option<Alone> {
         let alone = Arc::clone(&self.0.large).acquire_owned();
-        match timeout_at(deadline, alone).await {
-            Ok(Ok(alone)) => Ok(Some(alone)),
-            _ => Err(()),
-        }
+        let permit = timeout_at(deadline, alone).await.ok()?.ok()?;
+        Some(Alone { _permit: permit })
     }
 
     fn begin(&self) -> (Held, oneshot::Receiver<()>) {
         let (give_up, given_up) = oneshot::channel();
+        let now = Instant::now();
         let mut ledger = self.0.ledger();
         let number = ledger.next;
         ledger.next += 1;
-        ledger.arriving.insert(number, Arriving { since: Instant::now(), bytes: 0, give_up });
+        ledger.arriving.insert(number, Arriving { since: now, bytes: 0, give_up });
+        let unused = ledger.spare.unused(now);
         drop(ledger);
+        drop(unused);
         (Held { shared: Arc::clone(&self.0), number, bytes: 0 }, given_up)
     }
 
@@ -243,47 +312,28 @@ impl Bodies {
     }
 }
 
-/// Counts the values of a JSON text that arrives in pieces, once it may have many.
-#[derive(Debug, Default)]
-struct Values {
-    /// How much was looked at, and the most values that this can have.
-    looked: usize,
-    most: usize,
-    /// How much was counted, and the values in it.
-    counted: usize,
-    count: usize,
-    in_text: bool,
-    is_escaped: bool,
-}
-
-impl Values {
-    /// Looks at what is new of a text.
-    fn look(&mut self, text: &[u8]) {
-        self.most += most_values(text.get(self.looked..).unwrap_or_default());
-        self.looked = text.len();
-        if self.most > LARGE_VALUES {
-            self.count(text.get(self.counted..).unwrap_or_default());
-            self.counted = text.len();
-        }
+/// The values of a JSON text, if there may be many.
+fn count_values(text: &[u8]) -> usize {
+    let most = most_values(text);
+    if most <= LARGE_VALUES {
+        return most;
     }
-
-    fn count(&mut self, piece: &[u8]) {
-        let mut rest = piece;
-        loop {
-            // A large body is large texts, nearly always.
-            if self.in_text && !self.is_escaped {
-                rest = rest.get(plain_length(rest)..).unwrap_or_default();
-            }
-            let Some((byte, after)) = rest.split_first() else { return };
-            rest = after;
-            match (self.in_text, byte) {
-                (true, _) if self.is_escaped => self.is_escaped = false,
-                (true, b'\\') => self.is_escaped = true,
-                (_, b'"') => self.in_text = !self.in_text,
-                (false, b',' | b'[') => self.count += 1,
-                (false, b'{') => self.count += OBJECT,
-                _ => {}
-            }
+    let (mut count, mut in_text, mut is_escaped) = (0, false, false);
+    let mut rest = text;
+    loop {
+        // A large body is large texts, nearly always.
+        if in_text && !is_escaped {
+            rest = rest.get(plain_length(rest)..).unwrap_or_default();
+        }
+        let Some((byte, after)) = rest.split_first() else { return count };
+        rest = after;
+        match (in_text, byte) {
+            (true, _) if is_escaped => is_escaped = false,
+            (true, b'\\') => is_escaped = true,
+            (_, b'"') => in_text = !in_text,
+            (false, b',' | b'[') => count += 1,
+            (false, b'{') => count += OBJECT_VALUES,
+            _ => {}
         }
     }
 }
@@ -291,7 +341,37 @@ impl Values {
 /// The values of a JSON text, if none of it were inside of a string.
 fn most_values(text: &[u8]) -> usize {
     let count = |byte| memchr_iter(byte, text).count();
-    count(b',') + count(b'[') + OBJECT * count(b'{')
+    count(b',') + count(b'[') + OBJECT_VALUES * count(b'{')
+}
+
+impl Spare {
+    /// Keeps the memory of a body, if there is room.
+    fn give(&mut self, mut buffer: Vec<u8>, now: Instant) {
+        let kept: usize = self.buffers.iter().map(Vec::capacity).sum();
+        if kept + buffer.capacity() <= MAX_SPARE {
+            buffer.clear();
+            self.buffers.push(buffer);
+            self.since = Some(now);
+        }
+    }
+
+    /// Memory for so many bytes, and not for many more.
+    fn take(&mut self, bytes: usize) -> Option<Vec<u8>> {
+        let fits = |buffer: &Vec<u8>| (bytes..=2 * bytes).contains(&buffer.capacity());
+        let at = self.buffers.iter().position(fits)?;
+        Some(self.buffers.swap_remove(at))
+    }
+
+    /// What has not been used for long.
+    fn unused(&mut self, now: Instant) -> Vec<Vec<u8>> {
+        match self.since {
+            Some(since) if now.saturating_duration_since(since) >= SPARE_TIME => {
+                self.since = None;
+                std::mem::take(&mut self.buffers)
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Reads the rest of a body and drops it.
@@ -307,6 +387,12 @@ async fn read_off(body: &mut Body, deadline: Instant) {
 impl Shared {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory for a body of so many bytes.
+    fn room(&self, bytes: usize) -> Vec<u8> {
+        let spare = (bytes >= REUSED).then(|| self.ledger().spare.take(bytes)).flatten();
+        spare.unwrap_or_else(|| Vec::with_capacity(bytes))
     }
 
     fn publish(&self, ledger: &Ledger) {
@@ -446,10 +532,15 @@ impl Drop for InLine<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use std::{
+        collections::VecDeque,
+        convert::Infallible,
+        pin::Pin,
+        task::{Context, Poll},
+    };
 
     use futures_util::{StreamExt as _, stream};
-    use hyper::body::Frame;
+    use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
     use super::*;
 
@@ -461,6 +552,31 @@ mod tests {
 
     fn bodies(limit: usize) -> Bodies {
         Bodies::new(limit, Gauge::default())
+    }
+
+    /// A body of these pieces, with its length.
+    fn pieces_of(lengths: &[usize]) -> Body {
+        let frames: VecDeque<_> =
+            lengths.iter().map(|length| Bytes::from(vec![b'x'; *length])).collect();
+        Body::new(Known(frames))
+    }
+
+    struct Known(VecDeque<Bytes>);
+
+    impl HttpBody for Known {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+        }
     }
 
     /// A body of these pieces that then ends, or stays open.
@@ -481,7 +597,7 @@ mod tests {
         let bodies = bodies(10);
         for body in [Body::from("0123456789"), pieces(&[4, 0, 6], true)] {
             let received = bodies.receive(body, 10, soon()).await.expect("received");
-            assert_eq!((received.bytes.len(), bodies.held()), (10, 10));
+            assert_eq!((received.bytes().len(), bodies.held()), (10, 10));
             drop(received);
             assert_eq!(bodies.held(), 0);
         }
@@ -503,30 +619,52 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_outside_of_texts_and_across_pieces() {
-        let text = br#"{"a,[": [1, "\"{,\\", {}], "b": "\\\""}"#;
-        for at in 0..text.len() {
-            let mut values = Values::default();
-            let (first, second) = text.split_at(at);
-            values.count(first);
-            values.count(second);
-            assert_eq!(values.count, 4 + 2 * OBJECT, "{at}");
-        }
+    fn values_are_counted_outside_of_texts() {
+        let text = r#"{"a,[": [1, "\"{,\\", {}], "b": "\\\""}"#;
+        let texts = format!(r#"[{text},"{}"]"#, ",".repeat(LARGE_VALUES));
+        assert_eq!(count_values(texts.as_bytes()), 6 + 2 * OBJECT_VALUES);
+        assert!(count_values(text.as_bytes()) < LARGE_VALUES);
     }
 
     #[tokio::test(start_paused = true)]
     async fn bodies_of_many_values_come_one_at_a_time_and_of_too_many_not_at_all() {
         let bodies = bodies(64 << 20);
-        let body = |values: usize| Body::from("0,".repeat(values));
-        let large = bodies.receive(body(LARGE_VALUES + 1), 64 << 20, soon()).await;
-        let large = large.expect("received");
-        assert_eq!(why(&bodies, body(LARGE_VALUES + 1), 64 << 20).await.0, Missing::Overload);
-        let small = bodies.receive(body(LARGE_VALUES), 64 << 20, soon()).await;
-        drop(small.expect("received"));
+        let receive = async |values: usize| {
+            let received =
+                bodies.receive_counted(Body::from("0,".repeat(values)), 64 << 20, soon()).await;
+            received.map_err(|missing| missing.why)
+        };
+        let large = receive(LARGE_VALUES + 1).await.expect("received");
+        assert_eq!(receive(LARGE_VALUES + 1).await.err(), Some(Missing::Overload));
+        drop(receive(LARGE_VALUES).await.expect("received"));
         drop(large);
-        assert!(bodies.receive(body(LARGE_VALUES + 1), 64 << 20, soon()).await.is_ok());
-        assert_eq!(why(&bodies, body(MAX_VALUES + 1), 64 << 20).await.0, Missing::TooMany);
+        assert!(receive(LARGE_VALUES + 1).await.is_ok());
+        assert_eq!(receive(MAX_VALUES + 1).await.err(), Some(Missing::TooMany));
         assert_eq!(bodies.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_of_large_bodies_is_used_again_and_freed_when_it_is_not() {
+        let bodies = bodies(64 << 20);
+        let spare = || bodies.0.ledger().spare.buffers.len();
+        let receive = async |length: usize| {
+            let body = pieces_of(&[length / 2, length - length / 2]);
+            bodies.receive(body, 64 << 20, soon()).await.expect("received")
+        };
+        drop(receive(REUSED - 2).await);
+        assert_eq!(spare(), 0, "small");
+        let all = [receive(1 << 20).await, receive(1 << 20).await, receive(3 << 20).await];
+        drop(all);
+        assert_eq!(spare(), 2, "the third is too much");
+        let again = receive((1 << 20) - 9).await;
+        assert_eq!((again.bytes().len(), spare()), ((1 << 20) - 9, 1));
+        drop(receive(REUSED).await);
+        assert_eq!(spare(), 2, "a small one has memory of its own");
+        drop(again);
+        assert_eq!(spare(), 3);
+        tokio::time::advance(SPARE_TIME).await;
+        drop(receive(1).await);
+        assert_eq!(spare(), 0);
     }
 
     /// Bodies that clients hold back fill the budget; each new body makes room by aborting one of
@@ -544,7 +682,7 @@ mod tests {
         assert_eq!(bodies.held(), 100);
         let began = Instant::now();
         let received = bodies.receive(Body::from("0123456789abcde"), 50, soon()).await;
-        assert_eq!(received.expect("received").bytes.len(), 15);
+        assert_eq!(received.expect("received").bytes().len(), 15);
         assert!(began.elapsed() <= PROMPT, "{:?}", began.elapsed());
         let mut given_up = 0;
         for slow in slow {
@@ -565,7 +703,7 @@ mod tests {
                 let body = Body::from(vec![b'x'; length]);
                 let received = bodies.receive(body, 10, soon()).await;
                 tokio::time::sleep(MS).await;
-                received.map(|received| received.bytes.len()).map_err(|missing| missing.why)
+                received.map(|received| received.bytes().len()).map_err(|missing| missing.why)
             })
         };
         let large = wait(9);

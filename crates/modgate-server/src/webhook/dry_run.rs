@@ -16,7 +16,7 @@ use modgate_value::{
 use super::{
     App,
     admission::{NO_ROOM, too_large},
-    body::{MAX_VALUES, Missing, OBJECT},
+    body::{Missing, too_many},
     evaluators::Flow,
     is_json, respond,
     schedule::DRY_RUN,
@@ -31,18 +31,14 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
     let json = is_json(&request);
     let limits = &app.limits;
     let deadline = tokio::time::Instant::now() + limits.time;
-    let received = app.bodies.receive(request.into_body(), limits.body_bytes, deadline).await;
+    let received =
+        app.bodies.receive_counted(request.into_body(), limits.body_bytes, deadline).await;
     let body = match received {
         Ok(body) => body,
         Err(missing) => {
             let (status, message) = match missing.why {
                 Missing::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, too_large(limits)),
-                Missing::TooMany => (
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    format!(
-                        "request body has more than {MAX_VALUES} values (an object counts as {OBJECT})"
-                    ),
-                ),
+                Missing::TooMany => (StatusCode::PAYLOAD_TOO_LARGE, too_many()),
                 Missing::Broken => {
                     (StatusCode::BAD_REQUEST, "request body ended before it was complete".into())
                 }
@@ -54,7 +50,7 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
             return error(status, &message);
         }
     };
-    let body = &*body.bytes;
+    let body = body.bytes();
     let flow = Flow { route: DRY_RUN, namespace: Str::default() };
     let answered = app
         .evaluators

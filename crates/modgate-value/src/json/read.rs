@@ -1,7 +1,6 @@
 use std::{borrow::Cow, fmt};
 
-use memchr::memchr2;
-
+use super::plain::Specials;
 use crate::{
     MAX_DEPTH, Number, Str, Value,
     value::{Object, sort_last_wins},
@@ -39,6 +38,8 @@ pub enum ParseErrorKind {
     TrailingText,
     /// Containers nested more than this many levels deep.
     TooDeep(usize),
+    /// More than this many values, an object counting as [`OBJECT_VALUES`].
+    TooMany(usize),
 }
 
 impl fmt::Display for ParseErrorKind {
@@ -51,6 +52,7 @@ impl fmt::Display for ParseErrorKind {
             Self::InvalidNumber => f.write_str("invalid number"),
             Self::TrailingText => f.write_str("text after the end of the document"),
             Self::TooDeep(limit) => write!(f, "more than {limit} nested levels"),
+            Self::TooMany(limit) => write!(f, "more than {limit} values"),
         }
     }
 }
@@ -74,7 +76,22 @@ pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
 ///
 /// When the text is not JSON, holds more than one document, or nests deeper than `max_depth`.
 pub fn parse_nested(text: &[u8], max_depth: usize) -> Result<Value, ParseError> {
-    parse_without(text, max_depth, &[]).map(|read| read.value)
+    let bounds = Bounds { max_depth, max_values: usize::MAX, left_out: &[] };
+    parse_within(text, &bounds).map(|read| read.value)
+}
+
+/// An object takes as much memory as this many other values.
+pub const OBJECT_VALUES: usize = 5;
+
+/// Bounds on a document, and what of it is not built.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds<'p> {
+    /// The levels that containers may nest.
+    pub max_depth: usize,
+    /// The values that the document may have, built or not: its commas, arrays, and [`OBJECT_VALUES`] for each object.
+    pub max_values: usize,
+    /// What is at these paths through objects is read, so it must be JSON, and not built.
+    pub left_out: &'p [&'p [&'p str]],
 }
 
 /// A document, perhaps without some of its values.
@@ -86,31 +103,25 @@ pub struct Partial {
     pub is_whole: bool,
 }
 
-/// As [`parse_nested`], without what is at these paths through objects. That is read, so it must be JSON, and not
-/// built.
+/// As [`parse_nested`], within these bounds.
 ///
 /// # Errors
 ///
-/// Those of [`parse_nested`].
-pub fn parse_without(
-    text: &[u8],
-    max_depth: usize,
-    left_out: &[&[&str]],
-) -> Result<Partial, ParseError> {
+/// Those of [`parse_nested`], and when the document has too many values.
+pub fn parse_within(text: &[u8], bounds: &Bounds<'_>) -> Result<Partial, ParseError> {
     let text = lossy(text);
-    let (members, elements) = (Vec::new(), Vec::new());
-    let text_read = String::new();
-    let clean = clean_length(text.as_bytes());
     let mut reader = Reader {
         text: &text,
         at: 0,
-        clean,
-        max_depth,
-        left_out,
+        specials: Specials::default(),
+        max_depth: bounds.max_depth,
+        max_values: bounds.max_values,
+        values_left: bounds.max_values,
+        left_out: bounds.left_out,
         is_whole: true,
-        members,
-        elements,
-        text_read,
+        members: Vec::new(),
+        elements: Vec::new(),
+        text_read: String::new(),
     };
     let result = reader.document();
     result.map(|value| Partial { value, is_whole: reader.is_whole }).map_err(|kind| {
@@ -143,9 +154,11 @@ struct Reader<'a> {
     text: &'a str,
     /// Offset of the next byte; always on a character boundary when a slice is taken.
     at: usize,
-    /// There is no control character before.
-    clean: usize,
+    specials: Specials,
     max_depth: usize,
+    max_values: usize,
+    /// The values that may still come.
+    values_left: usize,
     /// Paths of what is not built.
     left_out: &'a [&'a [&'a str]],
     /// Whether there was nothing at them.
@@ -216,7 +229,7 @@ impl<'a> Reader<'a> {
                     Value::Null
                 }
                 Some(b'{') => {
-                    self.enter(open.len())?;
+                    self.enter(open.len(), OBJECT_VALUES)?;
                     if !self.take(b'}') {
                         let key = self.key()?;
                         open.push(Open::Object { start: self.members.len(), key });
@@ -225,7 +238,7 @@ impl<'a> Reader<'a> {
                     Value::Object(Object::default())
                 }
                 Some(b'[') => {
-                    self.enter(open.len())?;
+                    self.enter(open.len(), 1)?;
                     if !self.take(b']') {
                         open.push(Open::Array { start: self.elements.len() });
                         continue;
@@ -279,7 +292,7 @@ impl<'a> Reader<'a> {
             self.skip_space();
             match self.peek() {
                 Some(b'{') => {
-                    self.enter(depth + closing.len())?;
+                    self.enter(depth + closing.len(), OBJECT_VALUES)?;
                     if !self.take(b'}') {
                         self.skip_key()?;
                         closing.push(b'}');
@@ -287,7 +300,7 @@ impl<'a> Reader<'a> {
                     }
                 }
                 Some(b'[') => {
-                    self.enter(depth + closing.len())?;
+                    self.enter(depth + closing.len(), 1)?;
                     if !self.take(b']') {
                         closing.push(b']');
                         continue;
@@ -326,7 +339,7 @@ impl<'a> Reader<'a> {
     fn skip_string(&mut self) -> Result<(), ParseErrorKind> {
         self.at += 1;
         loop {
-            self.at += self.plain_length();
+            self.take_plain();
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -339,21 +352,25 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How much of a string from here on stands for itself.
+    /// Takes what stands for itself of the string that goes on here.
     #[inline]
-    fn plain_length(&self) -> usize {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        match self.clean.checked_sub(self.at) {
-            Some(clean @ 1..) => plain_in_clean(rest, clean),
-            _ => plain_length::<false>(rest),
-        }
+    fn take_plain(&mut self) {
+        self.at = self.specials.next(self.text.as_bytes(), self.at);
     }
 
-    /// Takes an opening bracket and the space behind it.
-    fn enter(&mut self, depth: usize) -> Result<(), ParseErrorKind> {
+    #[inline]
+    fn count(&mut self, values: usize) -> Result<(), ParseErrorKind> {
+        let left = self.values_left.checked_sub(values);
+        self.values_left = left.ok_or(ParseErrorKind::TooMany(self.max_values))?;
+        Ok(())
+    }
+
+    /// Takes the opening bracket of so many values, and the space behind it.
+    fn enter(&mut self, depth: usize, values: usize) -> Result<(), ParseErrorKind> {
         if depth >= self.max_depth {
             return Err(ParseErrorKind::TooDeep(self.max_depth));
         }
+        self.count(values)?;
         self.at += 1;
         self.skip_space();
         Ok(())
@@ -363,6 +380,7 @@ impl<'a> Reader<'a> {
     fn goes_on(&mut self, close: u8) -> Result<bool, ParseErrorKind> {
         self.skip_space();
         if self.take(b',') {
+            self.count(1)?;
             return Ok(true);
         }
         if self.take(close) { Ok(false) } else { Err(self.unexpected()) }
@@ -397,7 +415,7 @@ impl<'a> Reader<'a> {
     fn string(&mut self) -> Result<Text<'a>, ParseErrorKind> {
         self.at += 1;
         let start = self.at;
-        self.at += self.plain_length();
+        self.take_plain();
         match self.peek() {
             Some(b'"') => {
                 let text = self.text.get(start..self.at).unwrap_or_default();
@@ -428,7 +446,7 @@ impl<'a> Reader<'a> {
                 None => return Err(ParseErrorKind::UnexpectedEnd),
             }
             let plain = self.at;
-            self.at += self.plain_length();
+            self.take_plain();
             out.push_str(self.text.get(plain..self.at).unwrap_or_default());
         }
     }
@@ -534,117 +552,6 @@ fn is_at(open: &[Open<'_>], path: &[&str]) -> bool {
     open.len() == path.len() && open.iter().zip(path).all(is_key)
 }
 
-/// How many bytes of a long text precede its first control character: all of those that an API server sends. So its
-/// strings need not be searched for one. 0 for a short text, which is searched as quickly.
-fn clean_length(text: &[u8]) -> usize {
-    if text.len() < LONG {
-        return 0;
-    }
-    let (blocks, _) = text.as_chunks::<BLOCK>();
-    let is_clean =
-        |block: &&[u8; BLOCK]| !block.iter().fold(false, |found, byte| found | (*byte < 0x20));
-    blocks.iter().take_while(is_clean).count() * BLOCK
-}
-
-const LONG: usize = 16 << 10;
-
-/// [`plain_length`] of a text whose first bytes, that many, have no control character.
-fn plain_in_clean(text: &[u8], clean: usize) -> usize {
-    let near = text.get(..NEAR.min(clean)).unwrap_or(text);
-    let length = plain_in_words::<false>(near);
-    if length < near.len() {
-        return length;
-    }
-    let far = text.get(near.len()..clean).unwrap_or_default();
-    match memchr2(b'"', b'\\', far) {
-        Some(found) => near.len() + found,
-        None => {
-            let clean = near.len() + far.len();
-            clean + plain_length::<false>(text.get(clean..).unwrap_or_default())
-        }
-    }
-}
-
-/// How many bytes precede the first quote, backslash or control character; with `HTML` also the
-/// first that Go escapes for HTML, or that begins a character which it may.
-///
-/// Most texts are short: the first bytes are looked at in words, and only what goes on by all that the processor has.
-pub(super) fn plain_length<const HTML: bool>(text: &[u8]) -> usize {
-    let near = text.get(..NEAR).unwrap_or(text);
-    let length = plain_in_words::<HTML>(near);
-    if length < near.len() || near.len() == text.len() {
-        return length;
-    }
-    let far = text.get(NEAR..).unwrap_or_default();
-    NEAR + if HTML { plain_in_blocks::<HTML>(far) } else { plain_in_windows(far) }
-}
-
-/// The bytes that are looked at in words.
-const NEAR: usize = 16;
-
-/// [`plain_length`] of a long text, a window at a time. The reader calls this again behind each control character, and
-/// must not search the whole rest of a text without quotes each time.
-fn plain_in_windows(text: &[u8]) -> usize {
-    const WINDOW: usize = 1024;
-    let mut length = 0;
-    for window in text.chunks(WINDOW) {
-        let end = memchr2(b'"', b'\\', window).unwrap_or(window.len());
-        let plain = window.get(..end).unwrap_or(window);
-        // Without a branch inside, so that the compiler looks at many bytes at a time.
-        if plain.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
-            return length + plain.iter().position(|byte| *byte < 0x20).unwrap_or(end);
-        }
-        length += end;
-        if end < window.len() {
-            break;
-        }
-    }
-    length
-}
-
-/// [`plain_length`] of a long text, a block at a time.
-fn plain_in_blocks<const HTML: bool>(text: &[u8]) -> usize {
-    let (blocks, _) = text.as_chunks::<BLOCK>();
-    let is_plain = |block: &&[u8; BLOCK]| {
-        !block.iter().fold(false, |found, byte| found | is_special::<HTML>(*byte))
-    };
-    let plain = blocks.iter().take_while(is_plain).count() * BLOCK;
-    plain + plain_in_words::<HTML>(text.get(plain..).unwrap_or_default())
-}
-
-/// The bytes that are looked at together where a text is long.
-const BLOCK: usize = 32;
-
-fn is_special<const HTML: bool>(byte: u8) -> bool {
-    let html = HTML && HTML_BYTES.iter().fold(false, |found, other| found | (byte == *other));
-    (byte < 0x20) | (byte == b'"') | (byte == b'\\') | html
-}
-
-/// [`plain_length`], eight bytes at a time: in a word with a byte below `n`, subtracting `n` from every
-/// byte borrows into that byte's top bit, and the lowest such bit is the first such byte.
-fn plain_in_words<const HTML: bool>(text: &[u8]) -> usize {
-    const ONES: u64 = u64::MAX / 0xFF;
-    const TOPS: u64 = ONES << 7;
-    let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & TOPS;
-    let equal = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    let (words, rest) = text.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let mut found = equal(word, b'"') | equal(word, b'\\') | below(word, 0x20);
-        if HTML {
-            found |= HTML_BYTES.into_iter().fold(0, |found, byte| found | equal(word, byte));
-        }
-        if found != 0 {
-            return index * 8 + usize::try_from(found.trailing_zeros() / 8).unwrap_or(0);
-        }
-    }
-    let special = |byte: &u8| is_special::<HTML>(*byte);
-    words.len() * 8 + rest.iter().position(special).unwrap_or(rest.len())
-}
-
-/// `<`, `>`, `&`, and what U+2028 and U+2029 begin with.
-const HTML_BYTES: [u8; 4] = [b'<', b'>', b'&', 0xE2];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -671,23 +578,6 @@ mod tests {
         assert_eq!(parse(b"\"a\xffb\"").expect("lossy").as_str(), Some("a\u{FFFD}b"));
         // The first two bytes of a euro sign.
         assert_eq!(parse(b"\"\xe2\x82\"").expect("lossy").as_str(), Some("\u{FFFD}\u{FFFD}"));
-    }
-
-    #[test]
-    fn specials_are_found_wherever_they_stand() {
-        for special in ['"', '\\', '\0', '\u{1f}', '\n'] {
-            for before in
-                ["", "a", "abcdefg", "!!!!!!!!", "#####################", "\u{7f}é\u{80}ÿ[]"]
-                    .into_iter()
-                    .flat_map(|text| [1, 7, 29, 290].map(|times| text.repeat(times)))
-            {
-                for after in ["", "b", "\u{1}\"\\", "cdefghijklmno"] {
-                    let text = format!("{before}{special}{after}");
-                    assert_eq!(plain_length::<false>(text.as_bytes()), before.len(), "{text:?}");
-                }
-                assert_eq!(plain_length::<false>(before.as_bytes()), before.len(), "{before:?}");
-            }
-        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use super::read::plain_length;
+use super::plain::plain_length;
 use crate::{MAX_DEPTH, Value, value::walk::Rest};
 
 /// Which characters a JSON string escapes beyond those it must.
