@@ -5,7 +5,7 @@
 use modgate_value::{DecodeError, Str, Value};
 use serde::Deserialize;
 
-use crate::{matching::LabelSelector, templates::FailurePolicy};
+use crate::{matching::LabelSelector, meta::GroupVersionKind, templates::FailurePolicy};
 
 /// The API group.
 pub const GROUP: &str = "admissionregistration.k8s.io";
@@ -24,6 +24,22 @@ pub const MUTATING_POLICY_KIND: &str = "MutatingAdmissionPolicy";
 
 /// The kind of a binding of a policy that mutates.
 pub const MUTATING_BINDING_KIND: &str = "MutatingAdmissionPolicyBinding";
+
+/// The kinds that configure admission. The API server sends their objects to no webhook and applies no
+/// policy to them, so that a wrong one can be removed.
+const EXEMPT_KINDS: [&str; 6] = [
+    MUTATING_POLICY_KIND,
+    MUTATING_BINDING_KIND,
+    "MutatingWebhookConfiguration",
+    POLICY_KIND,
+    BINDING_KIND,
+    "ValidatingWebhookConfiguration",
+];
+
+/// Whether the API server admits objects of this kind without webhooks and policies.
+pub fn is_exempt(kind: &GroupVersionKind) -> bool {
+    kind.group == GROUP && EXEMPT_KINDS.contains(&kind.kind.as_str())
+}
 
 /// `spec` of a ValidatingAdmissionPolicy, with the API server's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

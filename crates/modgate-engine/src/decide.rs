@@ -10,6 +10,7 @@
 //! [`Scope`] has the stages a request reaches, [`Decision`] their results, and an [`Observer`]
 //! watches: explaining is the same run with one that remembers ([`Trace`]).
 
+mod checks;
 mod coverage;
 mod dry_run;
 mod mutators;
@@ -188,6 +189,10 @@ impl<O: Observer> Run<'_, '_, O> {
 
     /// Gatekeeper's validating webhook (6.1): the checks of its own resources, then the constraints.
     fn validate(&mut self, reached: Result<(), Skipped>) {
+        let calls_webhooks = self.stages.caller == Caller::Command;
+        if calls_webhooks && !self.passes_webhooks_without_policies(&reached) {
+            return;
+        }
         let has_installation = self.stages.caller != Caller::Gator;
         if has_installation && !self.passes_checks(reached) {
             return;
@@ -266,11 +271,11 @@ impl<O: Observer> Run<'_, '_, O> {
         self.decision.stages.expansion = StageReport::Done;
         if let Some(admission) = admission {
             let point = stages.point();
-            let mut violations = snapshot.ask(&admission, point, self.evaluation);
+            let mut violations = snapshot.review_constraints(&admission, point, self.evaluation);
             self.observer.reviewed(None);
             for (index, resultant) in resultants.iter().enumerate() {
                 let admission = expansion.admission(resultant).hiding_namespace(hides);
-                let mut implied = snapshot.ask(&admission, point, self.evaluation);
+                let mut implied = snapshot.review_constraints(&admission, point, self.evaluation);
                 implied.iter_mut().for_each(|violation| charge(violation, resultant, index));
                 violations.append(&mut implied);
                 self.observer.reviewed(Some(resultant));

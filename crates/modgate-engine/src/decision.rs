@@ -203,7 +203,7 @@ pub struct Rejection {
     pub rule: Str,
     /// Its message, if it has one.
     pub message: Option<String>,
-    /// Who owns the rule and what to do.
+    /// The owner of the rule, and what to do.
     pub guidance: Guidance,
 }
 
@@ -428,14 +428,16 @@ impl Decision {
 pub enum Skipped {
     /// The namespace carries the label that says so.
     IgnoreLabel(&'static str),
-    /// It is the namespace the engine runs in.
+    /// The object is in the namespace that the engine runs in.
     OwnNamespace,
-    /// The webhook is not asked about this.
+    /// The webhook does not receive requests of this operation.
     Operation(Operation),
-    /// Nor about parts of objects.
+    /// The webhook does not receive requests for subresources, such as this one.
     SubResource(Str),
-    /// Nor about this kind.
+    /// The webhook does not receive requests for this kind.
     Kind(Str),
+    /// No webhook receives requests for this kind.
+    ExemptKind(Str),
     /// The engine itself makes the request (GR-1).
     OwnAccount,
     /// Only what is created or updated is mutated.
@@ -463,11 +465,17 @@ impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IgnoreLabel(label) => write!(f, "the namespace has the label `{label}`"),
-            Self::OwnNamespace => f.write_str("it is the namespace the engine runs in"),
-            Self::Operation(operation) => write!(f, "the webhook is not asked about {operation}"),
-            Self::SubResource(name) => {
-                write!(f, "the webhook is not asked about subresources, such as `{name}`")
+            Self::OwnNamespace => f.write_str("it is the namespace of modgate itself"),
+            Self::Operation(operation) => {
+                write!(f, "the webhook does not receive {operation} requests")
             }
+            Self::SubResource(name) => {
+                write!(
+                    f,
+                    "the webhook does not receive requests for subresources, such as `{name}`"
+                )
+            }
+            Self::ExemptKind(kind) => write!(f, "the API server sends `{kind}` to no webhook"),
             Self::Kind(kind) => write!(f, "`{kind}` is not among the kinds of the webhook"),
             Self::OwnAccount | Self::NotWritten | Self::OwnResource | Self::Excluded => {
                 f.write_str(self.answer())

@@ -316,7 +316,7 @@ impl Snapshot {
             || self.policies.may_concern(&kind)
     }
 
-    /// Whether both have the same ModRules: true at most if no change between them was about one.
+    /// Whether both have the same ModRules: true at most if no change between them concerned one.
     pub fn shares_modrules(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.modrules, &other.modrules)
     }
@@ -333,12 +333,12 @@ impl Snapshot {
         })
     }
 
-    /// What `ask` finds out about constraints, with the budget of a review.
+    /// The result of `review`, a pass over the constraints, with the budget of a review.
     pub(crate) fn of_constraints<T>(
         &self,
         point: EnforcementPoint,
         evaluation: &mut crate::Evaluation<'_>,
-        ask: impl FnOnce(&constraint::Store, Evaluation<'_>, &mut constraint::Arena) -> T,
+        review: impl FnOnce(&constraint::Store, Evaluation<'_>, &mut constraint::Arena) -> T,
     ) -> T {
         let crate::Evaluation { host, inventory, arena, meter, .. } = evaluation;
         let budget = meter.budget(self.config.review_limits, host.uptime(), host.clock());
@@ -349,35 +349,26 @@ impl Snapshot {
             limits: self.config.constraint_limits,
             meter: *meter,
         };
-        ask(&self.constraints, evaluation, arena)
+        review(&self.constraints, evaluation, arena)
     }
 
     /// Every violation of an object or request at an enforcement point, in the order in which they
     /// are shown. It may spend what [`EngineConfig::review_limits`] allows.
-    pub fn ask(
+    pub fn review_constraints(
         &self,
         admission: &Admission,
         point: EnforcementPoint,
         evaluation: &mut crate::Evaluation<'_>,
     ) -> Vec<Violation> {
-        let crate::Evaluation { host, inventory, arena, meter, .. } = evaluation;
-        let budget = meter.budget(self.config.review_limits, host.uptime(), host.clock());
-        let evaluation = Evaluation {
-            point,
-            externals: Externals { inventory, host: host.policies() },
-            budget: &budget,
-            limits: self.config.constraint_limits,
-            meter: *meter,
-        };
-        match self.config.lookup {
+        let lookup = self.config.lookup;
+        self.of_constraints(point, evaluation, |store, evaluation, arena| match lookup {
             crate::Lookup::Index => {
-                let candidates = self.constraints.candidates(admission);
-                constraint::review(candidates, admission, evaluation, arena)
+                constraint::review(store.candidates(admission), admission, evaluation, arena)
             }
             crate::Lookup::Scan => {
-                let all = self.constraints.constraints().map(AsRef::as_ref);
+                let all = store.constraints().map(AsRef::as_ref);
                 constraint::review(all, admission, evaluation, arena)
             }
-        }
+        })
     }
 }

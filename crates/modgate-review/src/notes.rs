@@ -1,4 +1,4 @@
-//! What a person should know of a review besides its results.
+//! Notes for the user of a review besides its results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,11 @@ use std::{
 
 use modgate_engine::{
     Decision, Evaluation, Host, NoopObserver, PolicyId, Review, Snapshot, Stages,
-    api::{admissionregistration, constraints, meta::GroupVersionKind, modrule, mutations},
+    api::{
+        admissionregistration, constraints,
+        meta::{GroupVersionKind, Operation},
+        modrule, mutations,
+    },
     constraint::{Arena, CompiledConstraint, Inventory},
 };
 use modgate_report::printable;
@@ -36,9 +40,58 @@ pub fn about_input<'r>(
         })
         .collect();
     notes.extend(unexpanded(snapshot, reviews.clone()));
-    notes.extend(unconcerned(snapshot, reviews));
+    notes.extend(unconcerned(snapshot, reviews.clone()));
     notes.extend(unknown_params(snapshot, references));
+    notes.extend(unsent(snapshot, reviews));
     notes
+}
+
+/// The subresources whose requests the webhook for constraints receives, as the chart installs it.
+const SENT_SUBRESOURCES: [&str; 16] = [
+    "deployments/scale",
+    "nodes/proxy",
+    "pods/attach",
+    "pods/binding",
+    "pods/ephemeralcontainers",
+    "pods/eviction",
+    "pods/exec",
+    "pods/log",
+    "pods/portforward",
+    "pods/proxy",
+    "pods/resize",
+    "replicasets/scale",
+    "replicationcontrollers/scale",
+    "services/proxy",
+    "services/status",
+    "statefulsets/scale",
+];
+
+/// A note for each kind of request that constraints see only in installations whose values say so.
+fn unsent<'r>(snapshot: &Snapshot, reviews: impl Iterator<Item = &'r Review>) -> Vec<String> {
+    if snapshot.constraints().constraints().next().is_none() {
+        return Vec::new();
+    }
+    let mut unsent = BTreeSet::new();
+    for request in reviews.map(Review::request) {
+        let path = format!("{}/{}", request.resource.resource, request.sub_resource);
+        let is_sent = request.sub_resource.is_empty() || SENT_SUBRESOURCES.contains(&path.as_str());
+        if !matches!(request.operation, Operation::Create | Operation::Update) {
+            let requests = format!("{} requests", request.operation);
+            unsent.insert((requests, "to constraints", "value `validation.operations` lists"));
+        }
+        if !is_sent {
+            unsent.insert((
+                format!("requests for `{path}`"),
+                "to constraints and mutators",
+                "values `validation.resources` and `mutation.resources` list",
+            ));
+        }
+    }
+    let note = |(requests, to, values): (String, &str, &str)| {
+        let requests = printable(&requests);
+        format!("note: the API server sends {requests} {to} only if the chart {values} them")
+    };
+    unsent.into_iter().map(note).collect()
 }
 
 /// The kinds of parameters that the input does not contain: the API server denies until they exist.
@@ -148,7 +201,7 @@ pub fn unconcerned<'r>(
     let named: Vec<&str> = kinds.keys().copied().take(MAX_NAMED).collect();
     let more = kinds.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more kinds") } else { String::new() };
-    let (plural, are) = if policies == 1 { ("y", "is") } else { ("ies", "are") };
+    let (plural, ies) = if policies == 1 { ("y", "ies") } else { ("ies", "y") };
     let objects = match (missed, all) {
         (1, 1) => "the object".to_owned(),
         (missed, all) if missed == all => format!("the {all} objects"),
@@ -156,12 +209,12 @@ pub fn unconcerned<'r>(
     };
     let why = other_namespaces(snapshot, &namespaces).unwrap_or_default();
     Some(format!(
-        "note: 0 of {policies} polic{plural} {are} about {objects} ({}{more}){why}",
+        "note: 0 of {policies} polic{plural} appl{ies} to {objects} ({}{more}){why}",
         printable(&named.join(", "))
     ))
 }
 
-/// Why no policy is about objects of these namespaces, if all are ModRules of others.
+/// Why no policy applies to objects of these namespaces, if all are ModRules of others.
 fn other_namespaces(snapshot: &Snapshot, namespaces: &BTreeSet<&str>) -> Option<String> {
     let of_cluster = &snapshot.config().cluster_rules_namespaces;
     let mut own = BTreeSet::new();
@@ -176,7 +229,7 @@ fn other_namespaces(snapshot: &Snapshot, namespaces: &BTreeSet<&str>) -> Option<
     }
     let named: Vec<String> = own.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
     Some(printable(&format!(
-        ": a ModRule is about the objects of its own namespace, here {}",
+        ": a ModRule applies to objects of its own namespace, here {}",
         named.join(", ")
     )))
 }
@@ -184,8 +237,8 @@ fn other_namespaces(snapshot: &Snapshot, namespaces: &BTreeSet<&str>) -> Option<
 /// The note where no policy matches any kind of a cluster, so that none of its objects is read.
 pub fn no_kind(snapshot: &Snapshot) -> String {
     let policies = snapshot.policies().filter(is_evaluated).count();
-    let (plural, are) = if policies == 1 { ("y", "is") } else { ("ies", "are") };
-    format!("note: 0 of {policies} polic{plural} {are} about a kind that the cluster serves")
+    let (plural, ies) = if policies == 1 { ("y", "ies") } else { ("ies", "y") };
+    format!("note: 0 of {policies} polic{plural} appl{ies} to a kind that the cluster serves")
 }
 
 /// Whether a policy is evaluated by itself; templates and bindings are parts of others.

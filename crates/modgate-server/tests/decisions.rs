@@ -23,8 +23,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http_body_util::BodyExt as _;
 use modgate_engine::{
     Change, Decision, EngineConfig, Evaluation, NoopObserver, OnError, Plan, PolicySource, Review,
-    Scope, ServedPolicies, Snapshot, Stages, Trace,
-    api::meta::Operation,
+    Scope, ServedPolicies, Skipped, Snapshot, Stages, Trace,
+    api::{meta::Operation, modrule},
     constraint::{Arena, Inventory},
     jsonpatch::{self, Op, PatchOperation, Tree},
 };
@@ -37,6 +37,9 @@ use modgate_testkit::{
 use modgate_value::{Budget, Value, yaml};
 use tower::ServiceExt as _;
 
+/// The webhook that checks ModRules.
+const VALIDATE_MODRULE: &str = "/validate-api-kubemod-io-v1beta1-modrule";
+
 /// The namespace of objects and ModRules that name none.
 const NAMESPACE: &str = "my-namespace";
 
@@ -44,7 +47,7 @@ const NAMESPACE: &str = "my-namespace";
 struct Server {
     app: Arc<App>,
     router: Router,
-    world: PolicySet,
+    policies: PolicySet,
 }
 
 impl Server {
@@ -59,9 +62,9 @@ impl Server {
             ..App::default()
         });
         let (objects, inventory) = (Objects::default(), Inventory::default());
-        let world = PolicySet { snapshot: Snapshot::new(engine), objects, inventory };
+        let policies = PolicySet { snapshot: Snapshot::new(engine), objects, inventory };
         let router = router(Arc::clone(&app), Routes::All);
-        let mut server = Self { app, router, world };
+        let mut server = Self { app, router, policies };
         server.load(&[]);
         server
     }
@@ -72,8 +75,8 @@ impl Server {
         let mut server = Self::new(engine);
         for object in objects {
             // What cannot be kept is for the tests of inventories.
-            let _ = server.world.inventory.insert(object.clone());
-            server.world.objects.references_mut().take(object);
+            let _ = server.policies.inventory.insert(object.clone());
+            server.policies.objects.references_mut().take(object);
         }
         server.load(policies);
         server
@@ -82,9 +85,9 @@ impl Server {
     fn load(&mut self, policies: &[Value]) -> Vec<String> {
         let sources = policies.iter().cloned().map(PolicySource::of_object);
         let changes = sources.map(Change::Upsert).collect();
-        let update = self.world.snapshot.apply(changes, OnError::Unload);
-        self.world.snapshot = update.snapshot;
-        self.app.current.store(Arc::new(self.world.clone()));
+        let update = self.policies.snapshot.apply(changes, OnError::Unload);
+        self.policies.snapshot = update.snapshot;
+        self.app.current.store(Arc::new(self.policies.clone()));
         update.problems.into_iter().map(|problem| problem.message).collect()
     }
 
@@ -107,7 +110,7 @@ impl Server {
     }
 
     fn decide(&self, review: &Review, stages: Stages) -> Decision {
-        let PolicySet { snapshot, objects, inventory } = &self.world;
+        let PolicySet { snapshot, objects, inventory } = &self.policies;
         let mut arena = Arena::new();
         let mut evaluation = Evaluation::new(objects, inventory, &mut arena);
         let decision = snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver);
@@ -133,7 +136,7 @@ impl Server {
     /// the text of the last answer that has any, warnings, and the object.
     fn called_in_turn(&self, request: &Value) -> Called {
         let review = Review::from_request(request).expect("a request");
-        let scope = Scope::of(&review, self.world.snapshot.config(), &self.world.objects);
+        let scope = Scope::of(&review, self.policies.snapshot.config(), &self.policies.objects);
         let mut called = Called {
             allowed: true,
             text: String::new(),
@@ -141,9 +144,15 @@ impl Server {
             object: review.object().cloned().unwrap_or_default(),
         };
         let mut request = request.clone();
+        let kind = &review.request().kind;
+        let is_write = matches!(review.request().operation, Operation::Create | Operation::Update)
+            && review.request().sub_resource.is_empty();
+        let checks_label = kind.is_namespace() && scope.gatekeeper != Err(Skipped::OwnNamespace);
         let webhooks = [
             ("/v1/mutate", scope.gatekeeper.is_ok()),
             ("/dragnet-webhook", scope.modrules.is_ok()),
+            (VALIDATE_MODRULE, is_write && kind.api_version() == modrule::API_VERSION),
+            ("/v1/admitlabel", is_write && checks_label),
             ("/v1/admit", scope.gatekeeper.is_ok()),
         ];
         for (path, is_called) in webhooks {
@@ -153,9 +162,11 @@ impl Server {
             let response = self.post(path, &request);
             called.allowed = response.get("allowed") == Some(&Value::from(true));
             let text = |key| response.path(&["status", key]).and_then(Value::as_str);
-            let key = if path == "/dragnet-webhook" { "reason" } else { "message" };
-            let text = text(key).unwrap_or_default();
-            if !text.is_empty() {
+            let is_kubemods = path == "/dragnet-webhook" || path == VALIDATE_MODRULE;
+            let text = text(if is_kubemods { "reason" } else { "message" }).unwrap_or_default();
+            // An admission by the webhook for labels says nothing about the request.
+            let is_said = path != "/v1/admitlabel" || !called.allowed;
+            if !text.is_empty() && is_said {
                 called.text = text.to_owned();
             }
             let warnings = texts(&response, "warnings").map(str::to_owned);
@@ -266,8 +277,8 @@ fn every_scenario_of_the_validating_webhook() {
         }
         let mut server = Server::new(settings.engine());
         for object in objects {
-            server.world.inventory.insert(object.clone()).expect("an object");
-            server.world.objects.references_mut().take(object);
+            server.policies.inventory.insert(object.clone()).expect("an object");
+            server.policies.objects.references_mut().take(object);
         }
         server.load(&[]);
         Some(Box::new(EveryDoor(server)))
@@ -479,7 +490,7 @@ fn the_clusters_own_policies_as_webhooks() {
     ] {
         let mut server =
             Server::new(EngineConfig { admission_policies: served, ..EngineConfig::default() });
-        server.world.objects.references_mut().keep(&limits);
+        server.policies.objects.references_mut().keep(&limits);
         let problems = server.load(policies);
         let doubled = problems.iter().filter(|it| it.contains("is not decided twice")).count();
         assert_eq!(doubled, if policies.len() == both.len() { 3 } else { 0 }, "{problems:?}");

@@ -25,6 +25,7 @@ use modgate_engine::{
         kinds,
         meta::{GroupVersionKind, Operation},
     },
+    gatekeeper::ExemptNamespaces,
 };
 use modgate_report::Format;
 use modgate_value::{Value, near};
@@ -89,8 +90,8 @@ pub(crate) struct EngineArgs {
     /// ModRules, so its results differ.
     #[arg(long)]
     expand_modrules: bool,
-    /// Namespace of modgate itself: constraints and mutators leave its objects alone, ModRules do not.
-    /// Only a Config in this namespace counts [default: POD_NAMESPACE, else gatekeeper-system]
+    /// Namespace of modgate itself, whose objects no policy applies to. Only a Config in this namespace
+    /// counts [default: POD_NAMESPACE, else gatekeeper-system]
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     installation_namespace: Option<String>,
 }
@@ -200,6 +201,14 @@ pub(crate) struct SubjectArgs {
     /// Group of that user; repeat for more.
     #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
     groups: Vec<String>,
+    /// Namespace that may carry the label `admission.gatekeeper.sh/ignore`, as a name, `prefix*` or
+    /// `*suffix`; repeat for more. Others with the label are denied.
+    #[arg(long, value_name = "PATTERN")]
+    exempt_namespace: Vec<String>,
+    /// The same for the label `admission.kubemod.io/ignore`
+    /// [default: kube-system, kubemod-system, modgate-system]
+    #[arg(long, value_name = "PATTERN")]
+    modrule_exempt_namespace: Vec<String>,
     /// Evaluate objects of Kubernetes' own kinds as an API server of 1.36 stores them: with its defaults,
     /// without unknown fields, and with quantities in its form. The same for custom resources,
     /// if the input has their CustomResourceDefinition.
@@ -212,6 +221,18 @@ impl SubjectArgs {
     pub(crate) fn paths(&self) -> PathArgs {
         let Self { subjects, kustomize, exclude, .. } = self.clone();
         PathArgs { subjects, kustomize, exclude }
+    }
+
+    /// The engine's configuration for requests about them.
+    pub(crate) fn config(&self, engine: &EngineArgs) -> EngineConfig {
+        let mut config = engine.config(&self.namespace);
+        let patterns = self.exempt_namespace.iter().map(String::as_str);
+        config.installation.exempt = ExemptNamespaces::of_patterns(patterns);
+        if !self.modrule_exempt_namespace.is_empty() {
+            let patterns = self.modrule_exempt_namespace.iter().map(String::as_str);
+            config.installation.modrule_exempt = ExemptNamespaces::of_patterns(patterns);
+        }
+        config
     }
 
     /// The `userInfo` of requests; none where the user is not known.

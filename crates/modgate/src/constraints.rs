@@ -53,7 +53,7 @@ pub(crate) fn explain(
     terminal: &Terminal,
 ) -> Result<()> {
     let (tone, outcome) = match &trace.outcome {
-        ConstraintOutcome::NotAsked(why) => (Tone::Faint, format!("not evaluated: {why}")),
+        ConstraintOutcome::NotEvaluated(why) => (Tone::Faint, format!("not evaluated: {why}")),
         ConstraintOutcome::Excluded(exclusion) => {
             (Tone::Faint, format!("no match: {}", exclusion.found))
         }

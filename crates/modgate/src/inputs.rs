@@ -100,7 +100,7 @@ pub(crate) fn read(
     terminal: &Terminal,
 ) -> Result<Option<Inputs>> {
     once(policies, &subjects.paths())?;
-    let config = policies.engine.config(&subjects.namespace);
+    let config = subjects.config(&policies.engine);
     let mut objects = Objects::read(&subject_paths(subjects)?)?;
     let paths = subjects.paths();
     let read = read_policies(policies, &paths, config, objects.definitions(), terminal)?;
@@ -234,7 +234,7 @@ pub(crate) struct Objects {
     incomplete: bool,
 }
 
-/// What there is to say of a file.
+/// The message about a file.
 enum Said {
     Note(String),
     Finding(Diagnostic),

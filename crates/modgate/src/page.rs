@@ -85,7 +85,7 @@ fn place(source: &PolicySource) -> String {
 /// An object for a page.
 pub(crate) struct Subject<'s> {
     pub(crate) object: &'s Value,
-    /// Whether its request is about a Secret; the object itself may not say so.
+    /// Whether it is a request for a Secret; the object itself may not have that kind.
     pub(crate) is_secret: bool,
     /// Empty for cluster-scoped objects.
     pub(crate) namespace: &'s str,
@@ -195,7 +195,7 @@ pub(crate) enum Explained {
 /// The explanation of a decision, with the members that `modgate explain -o json` prints.
 pub(crate) fn explanation(plan: &mut Plan, trace: &Trace, which: Explained) -> Result<Value> {
     let is_shown = |outcome: &ConstraintOutcome| match outcome {
-        ConstraintOutcome::Excluded(_) | ConstraintOutcome::NotAsked(_) => false,
+        ConstraintOutcome::Excluded(_) | ConstraintOutcome::NotEvaluated(_) => false,
         ConstraintOutcome::Satisfied => which == Explained::Matching,
         _ => true,
     };

@@ -199,7 +199,9 @@ impl<W: Write> Printer<'_, W> {
         match (&stage.stopped, stage.fails) {
             (None, _) if stage.steps.is_empty() => writeln!(self.out, "  {name}: none")?,
             (None, _) => writeln!(self.out, "  {name}")?,
-            (Some(why), false) => writeln!(self.out, "  {name}: not asked: {}", printable(why))?,
+            (Some(why), false) => {
+                writeln!(self.out, "  {name}: not evaluated: {}", printable(why))?
+            }
             (Some(why), true) => {
                 let why = self.terminal.paint(Tone::Bad, printable(why));
                 writeln!(self.out, "  {name}: denied: {why}")?;

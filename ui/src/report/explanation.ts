@@ -47,7 +47,7 @@ function node(open: boolean, head: Child[], parts: Part[]): HTMLElement {
 const leaf = (...head: Child[]) => h("li", {}, h("div", { class: "leaf" }, head));
 
 const OUTCOMES: Record<string, ["yes" | "no" | "other", string]> = {
-  notAsked: ["other", "not evaluated here"],
+  notEvaluated: ["other", "not evaluated here"],
   excluded: ["other", "does not match"],
   undecided: ["no", "cannot be decided"],
   satisfied: ["yes", "satisfied"],

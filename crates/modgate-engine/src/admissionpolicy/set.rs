@@ -6,7 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use modgate_api::{admissionregistration::ParamKind, kinds, meta::split_api_version};
+use modgate_api::{
+    admissionregistration::{self, ParamKind},
+    kinds,
+    meta::split_api_version,
+};
 use modgate_cel::{Access, Action, Authorizer};
 use modgate_value::{Object, Str, Value};
 
@@ -458,21 +462,12 @@ impl PolicySet {
     }
 }
 
-/// The API server does not apply policies to policies and webhook configurations, so that a wrong
-/// one can be removed, nor to reviews of access.
+/// The API server applies policies neither to the objects that configure admission nor to reviews of
+/// access.
 fn is_exempt(attributes: &Attributes<'_>) -> bool {
-    const KINDS: [&str; 6] = [
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
-        "MutatingWebhookConfiguration",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-        "ValidatingWebhookConfiguration",
-    ];
     let kind = attributes.kind;
     match kind.group.as_str() {
-        "admissionregistration.k8s.io" => KINDS.contains(&kind.kind.as_str()),
         "authentication.k8s.io" | "authorization.k8s.io" => kind.kind.ends_with("Review"),
-        _ => false,
+        _ => admissionregistration::is_exempt(kind),
     }
 }

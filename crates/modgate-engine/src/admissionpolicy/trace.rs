@@ -252,7 +252,9 @@ impl CompiledPolicy {
             budget,
         );
         trace.outcome = match reached {
-            Ok(false) => ConstraintOutcome::NotAsked("a match condition does not hold".to_owned()),
+            Ok(false) => {
+                ConstraintOutcome::NotEvaluated("a match condition does not hold".to_owned())
+            }
             _ if trace.violations.is_empty() => ConstraintOutcome::Satisfied,
             _ => ConstraintOutcome::Violated,
         };

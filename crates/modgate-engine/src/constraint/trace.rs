@@ -74,8 +74,8 @@ impl ConstraintTrace {
 #[serde(rename_all = "camelCase", tag = "result", content = "cause")]
 #[non_exhaustive]
 pub enum ConstraintOutcome {
-    /// It is not asked here: why.
-    NotAsked(String),
+    /// It is not evaluated for this request: why.
+    NotEvaluated(String),
     /// Its match block excludes the object.
     Excluded(Exclusion),
     /// Its match block cannot be decided, which counts as a violation: why.
@@ -190,13 +190,13 @@ fn explain_one(
     let outcome = if evaluation.point == EnforcementPoint::Webhook
         && !template.covers(admission.operation())
     {
-        ConstraintOutcome::NotAsked(format!(
-            "its template is not about the operation {}",
+        ConstraintOutcome::NotEvaluated(format!(
+            "its template does not apply to the operation {}",
             admission.operation()
         ))
     } else if constraint.enforcement().at(evaluation.point).is_none() {
         let point = evaluation.point;
-        ConstraintOutcome::NotAsked(format!("no action of it is for enforcement point {point}"))
+        ConstraintOutcome::NotEvaluated(format!("no action of it is for enforcement point {point}"))
     } else {
         match constraint.mismatch(admission, evaluation.externals.inventory) {
             Err(error) => {

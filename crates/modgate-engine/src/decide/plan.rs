@@ -143,7 +143,7 @@ impl PlannedConstraint {
     /// A constraint that applies to the object, or whose match block cannot be decided.
     fn of(resultant: Option<Str>, trace: &ConstraintTrace) -> Option<Self> {
         let failure = match &trace.outcome {
-            ConstraintOutcome::NotAsked(_) | ConstraintOutcome::Excluded(_) => return None,
+            ConstraintOutcome::NotEvaluated(_) | ConstraintOutcome::Excluded(_) => return None,
             ConstraintOutcome::Undecided(why) => Some(why.clone()),
             ConstraintOutcome::Satisfied | ConstraintOutcome::Violated => None,
         };

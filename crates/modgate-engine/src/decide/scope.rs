@@ -1,9 +1,12 @@
 //! Which stages a request reaches, and why not the others.
 
-use modgate_api::{admission::AdmissionRequest, meta::Operation};
+use modgate_api::{admission::AdmissionRequest, admissionregistration, meta::Operation};
 use modgate_value::Value;
 
-use crate::{EngineConfig, Host, Review, Skipped, gatekeeper::IGNORE_LABEL};
+use crate::{
+    EngineConfig, Host, Review, Skipped,
+    gatekeeper::{IGNORE_LABEL, MODRULE_IGNORE_LABEL},
+};
 
 /// The stages to which the configurations of the webhooks, as they are installed, let a request
 /// through.
@@ -14,9 +17,6 @@ pub struct Scope {
     /// ModRules, or why not.
     pub modrules: Result<(), Skipped>,
 }
-
-// The label of namespaces that KubeMod leaves alone when it is `true`.
-use crate::gatekeeper::MODRULE_IGNORE_LABEL as KUBEMOD_LABEL;
 
 /// The resources of KubeMod's webhook as shipped (spec `kubemod.md`, 7.1), with their kinds.
 const KUBEMOD_RESOURCES: [(&str, &str); 21] = [
@@ -51,6 +51,16 @@ impl Scope {
     /// namespace that cannot be read has no labels.
     pub fn of(review: &Review, config: &EngineConfig, host: &dyn Host) -> Self {
         let request = review.request();
+        let unreached = if admissionregistration::is_exempt(&request.kind) {
+            Some(Skipped::ExemptKind(request.kind.kind.clone()))
+        } else if request.namespace == config.installation.namespace {
+            Some(Skipped::OwnNamespace)
+        } else {
+            None
+        };
+        if let Some(why) = unreached {
+            return Self { gatekeeper: Err(why.clone()), modrules: Err(why) };
+        }
         let namespace = match review.store_namespace() {
             "" if request.kind.is_namespace() => review.object().cloned(),
             "" => None,
@@ -61,13 +71,11 @@ impl Scope {
         };
         let gatekeeper = if label(IGNORE_LABEL).is_some() {
             Err(Skipped::IgnoreLabel(IGNORE_LABEL))
-        } else if request.namespace == config.installation.namespace {
-            Err(Skipped::OwnNamespace)
         } else {
             Ok(())
         };
-        let modrules = if label(KUBEMOD_LABEL) == Some("true") {
-            Err(Skipped::IgnoreLabel(KUBEMOD_LABEL))
+        let modrules = if label(MODRULE_IGNORE_LABEL) == Some("true") {
+            Err(Skipped::IgnoreLabel(MODRULE_IGNORE_LABEL))
         } else {
             reaches_modrules(request, config)
         };

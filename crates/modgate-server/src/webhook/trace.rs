@@ -90,7 +90,7 @@ impl std::fmt::Debug for Plain<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         use modgate_engine::constraint::ConstraintOutcome as Outcome;
         match &self.0.outcome {
-            Outcome::NotAsked(why) => write!(f, "not asked: {why}"),
+            Outcome::NotEvaluated(why) => write!(f, "not evaluated: {why}"),
             Outcome::Excluded(exclusion) => write!(f, "excluded by {}", exclusion.field),
             Outcome::Undecided(_) => f.write_str("its match block cannot be decided"),
             Outcome::Satisfied => f.write_str("satisfied"),

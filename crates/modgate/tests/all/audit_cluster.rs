@@ -95,7 +95,7 @@ fn kinds_that_no_policy_is_about() {
         (
             "kinds: [{apiGroups: [apps], kinds: [Deployment]}]",
             0,
-            "note: 0 of 1 policy is about a kind that the cluster serves\n",
+            "note: 0 of 1 policy applies to a kind that the cluster serves\n",
         ),
     ] {
         fs::write(folder.path().join("policies.yaml"), policy(criteria)).expect("written");

@@ -387,7 +387,7 @@ spec:
       - image: x:v1
         imagePullPolicy: IfNotPresent
 --- stderr
-note: 0 of 3 policies are about 1 of the 3 objects (ConfigMap)
+note: 0 of 3 policies apply to 1 of the 3 objects (ConfigMap)
 denied: Pod shop/b: operation rejected by the following ModRule(s): shop/no-latest-images: "pin the images of Pod b to a version"
 3 objects: 1 denied, 1 patched, 1 allowed; 3 policies
 
@@ -454,7 +454,7 @@ fn a_deletion_is_another_operation() {
 exit 0
 Pod shop/debug: allowed (quickstart/debug-pod.yaml:2:1)
 --- stderr
-note: 0 of 3 policies are about the object (Pod)
+note: 0 of 3 policies apply to the object (Pod)
 
 "#]]
     );
@@ -716,7 +716,7 @@ Pod other/p: allowed (pod.yaml:1:1)
 
   Patch shop/pull-versions-once not considered: the rule is for namespace `shop`, the request for namespace `other` (tier 0, quickstart/modrules.yaml:27:1)
 --- stderr
-note: 0 of 3 policies are about the object (Pod): a ModRule is about the objects of its own namespace, here `shop`
+note: 0 of 3 policies apply to the object (Pod): a ModRule applies to objects of its own namespace, here `shop`
 
 "#]]
     );
@@ -801,7 +801,7 @@ exit 0
   }
 ]
 --- stderr
-note: 0 of 3 policies are about the object (Pod): a ModRule is about the objects of its own namespace, here `shop`
+note: 0 of 3 policies apply to the object (Pod): a ModRule applies to objects of its own namespace, here `shop`
 
 "#]]
     );

@@ -4,7 +4,7 @@
 
 use std::{fs, process::Command};
 
-use modgate_value::Value;
+use modgate_value::{Value, yaml};
 use tempfile::TempDir;
 
 const DENY_ALL: &str = "
@@ -75,11 +75,17 @@ impl Folder {
     }
 
     fn run(&self, args: &[&str]) -> (i32, String) {
+        let (code, out, _) = self.outputs(args);
+        (code, out)
+    }
+
+    /// Exit code, standard output and standard error.
+    fn outputs(&self, args: &[&str]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_modgate"));
         command.args(args).args(["-f", "policies.yaml", "subject.yaml"]).current_dir(self.0.path());
         let output = command.env_remove("POD_NAMESPACE").output().expect("modgate");
-        let text = String::from_utf8(output.stdout).expect("text");
-        (output.status.code().expect("a code"), text)
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code().expect("a code"), text(output.stdout), text(output.stderr))
     }
 
     /// The last of the results as JSON.
@@ -165,7 +171,184 @@ fn namespaces_that_are_left_alone() {
     let ignored = "{apiVersion: v1, kind: Namespace, metadata: {name: ign, labels: \
                    {admission.gatekeeper.sh/ignore: 'yes'}}}";
     let labelled = format!("{ignored}\n---\n{}", map("ign"));
-    check("a label", &[LABEL, DENY_ALL], &labelled, &both);
+    let folder = Folder::new(&[LABEL, DENY_ALL].join("\n---\n"), &labelled);
+    let (exit, text) = folder.run(&["review", "--exempt-namespace", "ign"]);
+    assert_eq!((exit, text.matches("constraints not evaluated: ").count()), (0, 2), "{text}");
+}
+
+#[test]
+fn webhooks_without_policies() {
+    let namespace = |name: &str, label: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}, labels: {{{label}}}}}}}"
+        )
+    };
+    let refused = |reason| Expected { allowed: false, code: 403, reason, ..ALLOWED };
+    let gatekeepers = "Only exempt namespace can have the admission.gatekeeper.sh/ignore label";
+    let kubemods = "Only exempt namespace can have the admission.kubemod.io/ignore label";
+    let ignored = "admission.gatekeeper.sh/ignore: x";
+    let refused_label = Expected { skipped: &["mutators"], ..refused(gatekeepers) };
+    check("a label", &[LABEL], &namespace("a", ignored), &refused_label);
+    let own = namespace("gatekeeper-system", ignored);
+    check("our own label", &[LABEL], &own, &Expected { skipped: &["mutators"], ..ALLOWED });
+    let kubemods_label = "admission.kubemod.io/ignore: 'true'";
+    check("KubeMod's label", &[DENY_ALL], &namespace("a", kubemods_label), &refused(kubemods));
+    let folder = Folder::new(DENY_ALL, &namespace("a", kubemods_label));
+    let (_, text) = folder.run(&["review", "--modrule-exempt-namespace", "a*"]);
+    assert!(text.contains("denied by DenyAll c: no") && !text.contains(kubemods), "{text}");
+    let modrule = |spec: &str| {
+        format!(
+            "{{apiVersion: api.kubemod.io/v1beta1, kind: ModRule, metadata: {{name: r, \
+             namespace: a}}, spec: {{type: Reject, {spec}}}}}"
+        )
+    };
+    check("a ModRule", &[CONFIG], &modrule("match: [{select: '$.kind'}]"), &ALLOWED);
+    let reason = "ModRule.api.kubemod.io \"r\" is invalid: spec.match: ";
+    check("a ModRule that does not load", &[CONFIG], &modrule("match: []"), &refused(reason));
+}
+
+/// Groups, resources and kinds.
+const KINDS: [[&str; 3]; 7] = [
+    ["", "pods", "Pod"],
+    ["", "configmaps", "ConfigMap"],
+    ["", "resourcequotas", "ResourceQuota"],
+    ["apps", "deployments", "Deployment"],
+    ["coordination.k8s.io", "leases", "Lease"],
+    [
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+    ],
+    ["admissionregistration.k8s.io", "mutatingadmissionpolicies", "MutatingAdmissionPolicy"],
+];
+
+fn request(
+    [group, resource, kind]: [&str; 3],
+    namespace: &str,
+    operation: &str,
+    part: &str,
+) -> Value {
+    let version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
+    let text = format!(
+        r#"{{"uid": "1", "kind": {{"group": "{group}", "version": "v1", "kind": "{kind}"}},
+        "resource": {{"group": "{group}", "version": "v1", "resource": "{resource}"}},
+        "subResource": "{part}", "name": "n", "namespace": "{namespace}", "operation": "{operation}",
+        "object": {{"apiVersion": "{version}", "kind": "{kind}",
+        "metadata": {{"name": "n", "namespace": "{namespace}"}}}},
+        "oldObject": {{"apiVersion": "{version}", "kind": "{kind}",
+        "metadata": {{"name": "n", "namespace": "{namespace}"}}}}}}"#
+    );
+    Value::from_json(text.as_bytes()).expect(&text)
+}
+
+/// The resource of a request, as webhook configurations spell it.
+fn resource_of(request: &Value) -> String {
+    let text = |path: &[&str]| request.path(path).and_then(Value::as_str).unwrap_or_default();
+    match text(&["subResource"]) {
+        "" => text(&["resource", "resource"]).to_owned(),
+        part => format!("{}/{part}", text(&["resource", "resource"])),
+    }
+}
+
+/// Whether the API server sends a request to an entry of a webhook configuration.
+fn is_sent(entry: &Value, request: &Value) -> bool {
+    let text = |path: &[&str]| request.path(path).and_then(Value::as_str).unwrap_or_default();
+    let lists = |rule: &Value, key: &str, wanted: &str| {
+        let items = rule.get(key).and_then(Value::as_array).into_iter().flat_map(|it| it.iter());
+        items.filter_map(Value::as_str).any(|it| it == wanted || it == "*")
+    };
+    let resource = resource_of(request);
+    let takes = |rule: &Value| {
+        let names = rule.get("resources").and_then(Value::as_array).expect("resources");
+        let is_named = names.iter().filter_map(Value::as_str).any(|it| it == resource);
+        lists(rule, "operations", text(&["operation"]))
+            && lists(rule, "apiGroups", text(&["resource", "group"]))
+            && (is_named || !resource.contains('/') && lists(rule, "resources", &resource))
+    };
+    let rules = entry.get("rules").and_then(Value::as_array).expect("rules");
+    let expressions = entry.path(&["namespaceSelector", "matchExpressions"]);
+    let mut expressions = expressions.and_then(Value::as_array).expect("expressions").iter();
+    let namespace = text(&["namespace"]);
+    let is_out = |it: &Value| {
+        it.get("key").and_then(Value::as_str) == Some("kubernetes.io/metadata.name")
+            && lists(it, "values", namespace)
+    };
+    let is_configuration = text(&["resource", "group"]) == "admissionregistration.k8s.io";
+    rules.iter().any(takes) && !is_configuration && !expressions.any(is_out)
+}
+
+#[test]
+fn requests_that_the_chart_does_not_send() {
+    let chart =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/modgate.yaml"));
+    let chart = chart.expect("deploy/modgate.yaml");
+    let entries: Vec<Value> = yaml::documents(&chart)
+        .filter_map(|document| document.expect("YAML").value.get("webhooks").cloned())
+        .flat_map(|list| list.as_array().expect("a list").iter().cloned().collect::<Vec<_>>())
+        .collect();
+    let entry = |name: &str| {
+        let found = entries.iter().find(|it| it.get("name").and_then(Value::as_str) == Some(name));
+        found.expect(name)
+    };
+    let stages = [
+        ("mutators", entry("mutation.gatekeeper.sh")),
+        ("modrules", entry("dragnet.kubemod.io")),
+        ("constraints", entry("validation.gatekeeper.sh")),
+    ];
+    let policies = [
+        LABEL,
+        &DENY_ALL.replace(
+            "metadata: {name: c}",
+            "metadata: {name: c}\nspec: {enforcementAction: dryrun}",
+        ),
+        &RULE
+            .replace("namespace: default", "namespace: kubemod-system")
+            .replace("type: Patch", "type: Patch\n  targetNamespaceRegex: '.*'"),
+    ];
+    let policies = policies.join("\n---\n");
+    for (operation, part) in [
+        ("CREATE", ""),
+        ("UPDATE", ""),
+        ("UPDATE", "status"),
+        ("UPDATE", "scale"),
+        ("UPDATE", "ephemeralcontainers"),
+        ("CREATE", "binding"),
+        ("DELETE", ""),
+        ("CONNECT", "exec"),
+    ] {
+        let requests: Vec<Value> = ["default", "gatekeeper-system"]
+            .iter()
+            .flat_map(|namespace| KINDS.map(|kind| request(kind, namespace, operation, part)))
+            .collect();
+        let reviews = requests.iter().map(|request| {
+            let request = request.to_json();
+            format!(
+                r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {request}}}"#
+            )
+        });
+        let folder = Folder::new(&policies, &reviews.collect::<Vec<_>>().join("\n---\n"));
+        let (_, text, notes) = folder.outputs(&["review", "-o", "json"]);
+        let results = Value::from_json(text.as_bytes()).expect(&text);
+        let results = results.as_array().expect("a list");
+        assert_eq!(results.len(), requests.len());
+        for (request, got) in requests.iter().zip(results.iter()) {
+            let skipped = got.get("notEvaluated").and_then(Value::as_array).expect("a list");
+            let noted = match (operation, part) {
+                ("DELETE" | "CONNECT", _) => {
+                    format!("note: the API server sends {operation} requests")
+                }
+                _ => format!("requests for `{}`", resource_of(request)),
+            };
+            for (stage, entry) in &stages {
+                let what = format!("{stage}: {}\n{}\n{notes}", request.to_json(), got.to_json());
+                let is = |it: &Value| it.get("stage").and_then(Value::as_str) == Some(*stage);
+                let is_skipped = skipped.iter().any(is);
+                // Installations differ in the requests that Gatekeeper's webhooks receive.
+                let is_noted = *stage != "modrules" && notes.contains(&noted);
+                assert_ne!(is_sent(entry, request), is_skipped || is_noted, "{what}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -177,6 +360,9 @@ fn kinds_that_modrules_are_not_sent() {
     check("a kind of KubeMod's webhook", &[RULE], &object("ConfigMap"), &patched);
     let skipped = Expected { skipped: &["modrules"], ..ALLOWED };
     check("another kind", &[RULE], &object("ResourceQuota"), &skipped);
+    let own = RULE.replace("namespace: default", "namespace: gatekeeper-system");
+    let map = object("ConfigMap").replace("default", "gatekeeper-system");
+    check("a kind of the webhook in our own namespace", &[&own], &map, &skipped);
 }
 
 #[test]
@@ -184,7 +370,7 @@ fn policies_are_checked_as_the_webhook_checks_them() {
     let constraint = "{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: DenyAll, \
                       metadata: {name: other}, spec: {enforcementAction: nonsense}}";
     let refused = Expected { allowed: false, code: 500, ..ALLOWED };
-    check("an action nobody knows", &[DENY_ALL], constraint, &refused);
+    check("an unknown action", &[DENY_ALL], constraint, &refused);
 }
 
 #[test]

@@ -237,6 +237,6 @@ fn modrules_and_resultants() {
     let plan = run(&["plan", "--expand-modrules"]);
     assert!(plan.contains("  expands, patched by ModRules, to\n    Pod web-pod"), "{plan}");
     let plan = run(&["plan", "--modrule-resource", "pods"]);
-    let line = "  modrules: not asked: `Deployment` is not among the kinds of the webhook\n";
+    let line = "  modrules: not evaluated: `Deployment` is not among the kinds of the webhook\n";
     assert!(plan.contains(line), "{plan}");
 }

@@ -88,7 +88,7 @@ impl Subject for EngineSubject {
         let point = EnforcementPoint::Audit;
         let mut arena = Arena::new();
         let mut evaluation = Evaluation::new(&self.cluster, &self.inventory, &mut arena);
-        let found = self.snapshot.ask(&admission, point, &mut evaluation);
+        let found = self.snapshot.review_constraints(&admission, point, &mut evaluation);
         let shown = found.into_iter().map(|violation| {
             [violation.constraint.to_string(), violation.message, violation.action.to_string()]
         });
