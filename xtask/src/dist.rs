@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// The certificate authorities that the image trusts.
     #[arg(long, value_name = "FILE", default_value = "/etc/ssl/certs/ca-certificates.crt")]
     ca_certificates: PathBuf,
-    /// Who makes the release, as a URI, for the provenance statement.
+    /// The builder of the release, as a URI, for the provenance statement.
     #[arg(long, value_name = "URI", default_value = "urn:modgate:unnamed-builder")]
     builder: String,
     /// Make a release of a tree with changes that are not committed; the provenance says so.
@@ -72,7 +72,7 @@ pub(crate) struct Args {
     allow_dirty: bool,
 }
 
-/// What all parts of a release say about it.
+/// The facts about a release that all its parts contain.
 #[derive(Debug)]
 struct About {
     version: String,
@@ -128,7 +128,7 @@ impl About {
     }
 }
 
-/// What a command of Git prints in the repository; `None` if it fails.
+/// The output of a command of Git in the repository; `None` if it fails.
 fn git(arguments: &[&str]) -> Option<String> {
     let output =
         Command::new("git").args(arguments).current_dir(corpus::repository()).output().ok()?;
@@ -335,7 +335,7 @@ fn authorities(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What people download for one processor.
+/// The archive that people download for one processor.
 fn archive(about: &About, program: &Program, papers: &Papers, notices: &str) -> Result<Vec<u8>> {
     let mut tar = Tar::new(about.time);
     tar.file("modgate", 0o755, &program.bytes)?;

@@ -1,14 +1,14 @@
 //! `cargo xtask docs --check`: ids of rules and relative links that lead nowhere, in the sources and in the pages of the
-//! site.
+//! site, and comments whose words [`words`] refuses.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, ffi::OsStr, fs, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
 use modgate_corpus::corpus;
 
 use crate::{
     links::{broken, links_of, tracked},
-    site,
+    site, words,
 };
 
 #[derive(Debug, clap::Args)]
@@ -48,6 +48,12 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
                 }
             }
         }
+        if is_product(file) {
+            for (line, word) in words::odd(&text) {
+                eprintln!("error: {name}:{line}: `{word}`: begin with a noun, and name the actor");
+                wrong += 1;
+            }
+        }
         if file.extension().is_some_and(|it| it == "md") {
             for (line, link) in links_of(&text) {
                 links += 1;
@@ -77,6 +83,14 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
 fn is_prose_or_code(file: &Path) -> bool {
     let is_kind = file.extension().is_some_and(|it| it == "rs" || it == "md" || it == "tpl");
     is_kind && !file.starts_with("conformance") && !file.starts_with("xtask")
+}
+
+/// Sources besides tests and benches.
+fn is_product(file: &Path) -> bool {
+    let is_test = |part: &OsStr| part == "tests" || part == "benches" || part == "tests.rs";
+    file.extension().is_some_and(|it| it == "rs")
+        && (file.starts_with("crates") || file.starts_with("xtask"))
+        && !file.iter().any(is_test)
 }
 
 /// The first cell of every row of the pages; a row stands in one page only.

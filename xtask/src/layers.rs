@@ -71,7 +71,7 @@ const PURE: u32 = 3;
 /// Crates above it that must stay so, too: the playground is built of them.
 const ALSO_PURE: &[&str] = &["modgate-review", "modgate-playground", "modgate-playground-wasm"];
 
-/// What a pure crate must not bring in, directly or through others.
+/// The crates that a pure crate must not depend on, directly or through others.
 const IMPURE: &[&str] = &[
     "async-std",
     "axum",
@@ -155,7 +155,8 @@ fn findings(graph: &Graph) -> Vec<String> {
     findings
 }
 
-/// What the tests of a crate bring in although it is shipped and not below the crate.
+/// The crates that the tests of a crate depend on although they are shipped and not below the
+/// crate.
 fn above_in_tests(graph: &Graph, name: &str, level: u32) -> Vec<String> {
     let mut findings = Vec::new();
     for (above, through) in graph.closure(graph.dev_dependencies(name), name) {
@@ -172,7 +173,8 @@ fn above_in_tests(graph: &Graph, name: &str, level: u32) -> Vec<String> {
     findings
 }
 
-/// What `.ci/run` builds beside the tests: the tasks, and the program for pages and mistakes.
+/// The packages that `.ci/run` builds beside the tests: the tasks, and the program for pages and
+/// mistakes.
 const ALONE: [&[&str]; 2] = [&["xtask-suites"], &["modgate", "modgate-testkit"]];
 
 /// Packages that have other features when something is built alone than in tests: they, and all that
@@ -262,7 +264,7 @@ fn words(circle: &circles::Circle) -> String {
     circle.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// What cargo prints, in the repository.
+/// The output of cargo in the repository.
 fn cargo(arguments: &[&str]) -> Result<String> {
     let output = program::cargo().args(arguments).output().context("cannot run cargo")?;
     ensure!(

@@ -12,6 +12,7 @@ mod pair;
 mod playground;
 mod site;
 mod supply;
+mod words;
 
 use std::{
     env,

@@ -45,7 +45,7 @@ const CASES: &str = "conformance/mistakes";
 /// How long a case may take.
 const SECONDS: &str = "30";
 
-/// What the program says of one case, against what it should say.
+/// The output of the program for one case, against the expected one.
 struct Verdict {
     id: String,
     messages: Vec<Message>,
@@ -176,7 +176,7 @@ fn ask(case: &Case, binary: &Path) -> Result<Verdict> {
 /// Compares what was said with what should be.
 fn verdict(case: &Case, exit: Option<i32>, stdout: &str, stderr: &str) -> Verdict {
     let mut messages = messages(stderr);
-    // That no policy is about the object names no mistake.
+    // That no policy applies to the object is not a mistake.
     messages.retain(|message| !message.is_count());
     messages.extend(said::on_stdout(stdout));
     let everything = format!("{stderr}\n{stdout}");

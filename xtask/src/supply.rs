@@ -32,10 +32,10 @@ pub(crate) struct Args {
     sbom: Option<PathBuf>,
 }
 
-/// What ships.
+/// The package that ships.
 const PROGRAM: &str = "modgate";
 
-/// What ships for a target: the program, and the playground's module that it contains.
+/// The package that ships for a target: the program, and the playground's module that it contains.
 fn shipped(target: &str) -> &'static str {
     if target.starts_with("wasm32") { "modgate-playground-wasm" } else { PROGRAM }
 }
@@ -95,7 +95,7 @@ fn hold(bill: Option<&Path>) -> Result<bool> {
     Ok(findings.is_empty())
 }
 
-/// What `deny.toml` says.
+/// The rules of `deny.toml`.
 #[derive(Debug)]
 struct Rules {
     targets: Vec<String>,
@@ -336,8 +336,8 @@ pub(crate) fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     members.into_iter().collect::<Object>().into()
 }
 
-/// What a reader of the bill would stumble over: what the schema of CycloneDX 1.5 asks of these
-/// members, and that every reference leads somewhere.
+/// The mistakes in a bill: members that the schema of CycloneDX 1.5 refuses, and references that
+/// lead nowhere.
 fn faults(bill: &Value) -> Vec<String> {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let list = |value: &Value, key: &str| -> Vec<Value> {

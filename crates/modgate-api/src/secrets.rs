@@ -87,7 +87,7 @@ const MIN_INSIDE: usize = 6;
 const TELLING: usize = 16;
 /// Where a text was cut off, so many first bytes tell.
 const TELLING_CUT: usize = 3;
-/// What ends a text that was cut off.
+/// The end of a text that was cut off.
 const CUT: char = '…';
 /// How often a value may be text of JSON within JSON: in the copy of an annotation, in a document of a policy, in the
 /// answer.

@@ -33,7 +33,7 @@ impl<'h> RecordingHost<'h> {
         Self { inner, asked: Cell::new(false), deadline: Cell::new(Duration::MAX) }
     }
 
-    /// Whether something was asked since the last time.
+    /// Whether a policy used it since the last time.
     pub(crate) fn take_asked(&self) -> bool {
         self.asked.replace(false)
     }

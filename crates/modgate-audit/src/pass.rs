@@ -95,7 +95,7 @@ pub fn audit(
 }
 
 /// Runs `work` on each item of a source that `prepare` gives something for, on several threads, and
-/// hands what comes of it to `take`, one at a time. Items of one batch stay in order.
+/// hands the results to `take`, one at a time. Items of one batch stay in order.
 pub(crate) fn each<P: Send, T: Send>(
     source: &mut Source<'_>,
     options: AuditOptions<'_>,

@@ -86,7 +86,7 @@ pub(crate) fn modrules(
     result
 }
 
-/// What a rule would do. Of a change of a Secret only operation and path are kept.
+/// The change that a rule would make. Of a change of a Secret only operation and path are kept.
 fn of_rule(rule: &RuleTrace, is_secret: bool) -> Option<UnitViolation> {
     let PolicyId { namespace, name, .. } = &rule.policy;
     let policy = || Arc::new(modrule_policy(namespace, name));

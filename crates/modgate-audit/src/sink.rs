@@ -29,7 +29,7 @@ pub trait Sink: Send + Sync {
         true
     }
 
-    /// The whole object that the violations after this one are about. Audits that keep results do not
+    /// The whole object of the violations after this one. Audits that keep results do not
     /// have it.
     fn object(&self, subject: &Arc<ObjectRef>, object: &Value) {
         let _ = (subject, object);

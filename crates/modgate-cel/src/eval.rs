@@ -249,7 +249,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
-    /// What a path leads to; with `test`, whether its last step leads anywhere.
+    /// The value that a path leads to; with `test`, whether its last step leads anywhere.
     fn walk(&mut self, value: Val<'a>, path: &'a [Qualifier], test: bool) -> Result<Val<'a>> {
         let (mut value, mut path) = (value, path);
         // What most steps are: a field of an object of a document.
@@ -393,7 +393,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
-    /// What a condition comes to. The usual ones give no value that would have to be looked at.
+    /// The truth of a condition. The usual ones give no value that would have to be looked at.
     fn truth(&mut self, node: &'a Node) -> Result<bool> {
         match node {
             Node::Logic { stop, terms } => {

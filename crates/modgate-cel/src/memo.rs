@@ -5,16 +5,17 @@
 //! one object. Who shares a memo gives such expressions the same [`Key`], and the first evaluation
 //! leaves its outcome for the others.
 //!
-//! What the variables of a policy come to is no part of a key. An outcome says which variables were read, one
-//! after the other, and what they came to. Another evaluation reads them in that order, too, as long as they
-//! come to the same. If all of them do, it has the same outcome. So constraints whose parameters differ share
-//! everything behind the first variable that comes to the same for both.
+//! The values of a policy's variables are no part of a key. An outcome lists the variables that were read, one
+//! after the other, and their values. Another evaluation reads them in that order, too, as long as their values
+//! are the same. If all of them are, it has the same outcome. So constraints whose parameters differ share
+//! everything behind the first variable that has the same value for both.
 //!
-//! Most variables need not be read for that: what those of inputs alone come to, the key says, and what is known
-//! ahead has a digest. They are the parts of an outcome. They are paid for, and read by who needs their values.
-//! A variable that depends on parameters through other variables only comes to the same where these do. So an outcome
+//! Most variables need not be read for that: the key determines the values of those that read inputs alone, and
+//! variables that are known ahead have a digest. These are the parts of an outcome. An evaluation pays for them, and
+//! reads them only if it needs their values.
+//! A variable that depends on parameters through other variables only has the same value where these have. So an outcome
 //! that reads it has roots, too: the others in its place. Where the roots are the same, nothing between them and the
-//! outcome is looked at. Where they are not, what is between them may still come to the same.
+//! outcome is looked at. Where they are not, the variables between them may still have the same values.
 //!
 //! # Budgets
 //!
@@ -84,7 +85,7 @@ pub struct VariableKeys {
     exact: Box<[Key]>,
     /// The variables that keys say enough about, by their places.
     told: u64,
-    /// What variables are known to come to.
+    /// The values of variables that are known.
     ahead: Ahead,
 }
 
@@ -130,7 +131,7 @@ impl VariableKeys {
         Self { ahead, ..self }
     }
 
-    /// What a variable is known to come to.
+    /// The value of a variable, if it is known.
     pub(crate) fn ahead(&self, index: usize) -> Option<&Known> {
         self.ahead.get(index)
     }
@@ -223,7 +224,7 @@ pub(crate) struct Read<'a> {
     pub(crate) name: Key,
     /// Its place in the policy that read it, which is its place in most others.
     pub(crate) place: usize,
-    /// What it has to come to; `None` for anything.
+    /// The value that it must have; `None` for any.
     pub(crate) value: Option<Kept<'a>>,
 }
 

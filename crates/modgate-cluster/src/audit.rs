@@ -612,7 +612,7 @@ fn named_kinds(state: &State) -> Option<BTreeSet<Str>> {
     Some(names)
 }
 
-/// Who an object is, for maps.
+/// The identity of an object, as a key of maps.
 type Place = (GroupVersionKind, object::Key);
 
 #[cfg(test)]

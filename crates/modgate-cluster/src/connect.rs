@@ -11,7 +11,7 @@ use modgate_telemetry::metrics::Metrics;
 
 use super::{LOGGER, request_metrics::CountRequests};
 
-/// Which cluster to take policies from, and as whom.
+/// The cluster to take policies from, and the user to take them as.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterConfig {
     /// The file that names the cluster; without one it is the cluster this process runs in, and

@@ -36,7 +36,7 @@ impl Context {
         self.state.wait_for(Option::is_some).await.ok()?.clone()
     }
 
-    /// Whether to write what must be written by one process only. To be asked before each write.
+    /// Whether this process may write what only one process may write. Controllers check it before each write.
     pub(crate) fn leads(&self) -> bool {
         self.leadership.lasts()
     }

@@ -2,7 +2,7 @@
 
 use modgate_value::Str;
 
-/// Who this process is in the cluster.
+/// The identity of this process in the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The namespace it is installed in.

@@ -238,12 +238,12 @@ impl Ingest {
             Seen::Failed(_) | Seen::Served(_) | Seen::NotServed => {}
         }
         if std::mem::take(&mut self.sync_stale) {
-            self.sync_as_told(&mut findings);
+            self.sync_configured(&mut findings);
         }
         findings
     }
 
-    /// What policies read beside requests.
+    /// The objects that policies read beside requests.
     pub(crate) fn objects(&self) -> &Objects {
         &self.objects
     }
@@ -325,7 +325,7 @@ impl Ingest {
         }
         self.policies.remove(kind);
         if std::mem::take(&mut self.sync_stale) {
-            self.sync_as_told(&mut Vec::new());
+            self.sync_configured(&mut Vec::new());
         }
     }
 
@@ -346,7 +346,7 @@ impl Ingest {
     }
 
     /// Brings what is synced in line with the Config and the SyncSets (ST-31).
-    fn sync_as_told(&mut self, findings: &mut Vec<Diagnostic>) {
+    fn sync_configured(&mut self, findings: &mut Vec<Diagnostic>) {
         let mut wanted = BTreeSet::new();
         let key = Key { namespace: self.namespace.clone(), name: config::NAME.into() };
         let configs = Kind { group: config::GROUP.to_owned(), kind: config::KIND.to_owned() };

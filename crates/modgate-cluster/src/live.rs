@@ -93,7 +93,7 @@ impl Live {
         Self { context, audits }
     }
 
-    /// The user whom a bearer token belongs to; `None` if the cluster does not accept the token.
+    /// The user that a bearer token belongs to; `None` if the cluster does not accept the token.
     ///
     /// # Errors
     ///

@@ -159,7 +159,7 @@ fn named(files: &[PathBuf]) -> String {
 }
 
 impl RemoteError {
-    /// Whether what was asked for does not exist.
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { code: 404, .. })
     }
@@ -282,7 +282,7 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// When it cannot be asked.
+    /// When the cluster cannot be reached.
     pub fn group_version(&self, group: &str) -> Result<Option<String>, RemoteError> {
         let found = found(self.json(Method::GET, &format!("/apis/{}", segment(group)), None))?;
         let version = |group: &Value| {
@@ -296,7 +296,7 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// When it cannot be asked.
+    /// When the cluster cannot be reached.
     pub fn resources(&self, group: &str) -> Result<Vec<Resource>, RemoteError> {
         let version = match group {
             "" => Some("v1".to_owned()),
@@ -312,7 +312,7 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// When it cannot be asked.
+    /// When the cluster cannot be reached.
     pub fn resources_of(&self, group: &str, version: &str) -> Result<Vec<Resource>, RemoteError> {
         let path = match group {
             "" => format!("/api/{}", segment(version)),
@@ -363,7 +363,7 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// When it cannot be asked.
+    /// When the cluster cannot be reached.
     pub fn groups(&self) -> Result<Vec<String>, RemoteError> {
         let found = self.json(Method::GET, "/apis", None)?;
         let groups = found.get("groups").and_then(Value::as_array).into_iter().flatten();
@@ -402,7 +402,7 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// When it cannot be asked for.
+    /// When the request cannot be sent.
     pub fn get(
         &self,
         resource: &Resource,

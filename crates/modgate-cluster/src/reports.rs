@@ -33,7 +33,7 @@ pub(crate) struct ReportedError {
     pub(crate) message: String,
 }
 
-/// Who enforces a constraint beside this process, and whether it does.
+/// A point besides this process that enforces a constraint, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EnforcementPoint {
     /// Such as `vap.k8s.io`.

@@ -1,7 +1,7 @@
 //! The objects that policies see in `data.inventory` (8.5). No IO here.
 //!
-//! What leaves or joins the kinds that are synced, or the namespaces that are excluded, is all that
-//! changes; the rest stays as it is. What has to be listed again stays as it was until the
+//! A change of the synced kinds or of the excluded namespaces adds and removes only what it names;
+//! the rest stays as it is. A kind that has to be listed again stays as it was until the
 //! list is complete.
 //!
 //! Of each object those fields are kept that the loaded templates can look at. When they come to look

@@ -103,7 +103,7 @@ codes! {
     FormatArguments = "format-arguments",
     /// An enforcement action or scope that does nothing, or is not one modgate knows.
     EnforcementAction = "enforcement-action",
-    /// What an expansion template generates has no kind.
+    /// An ExpansionTemplate generates objects without a kind.
     GeneratedKind = "generated-kind",
     /// An annotation of modgate that does not exist, or an entry of `modgate.sh/allow`, or a comment, that allows
     /// nothing.

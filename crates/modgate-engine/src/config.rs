@@ -110,7 +110,7 @@ pub enum NodeView {
 }
 
 impl Default for NodeReferences {
-    /// Who may write a ModRule in one namespace need not be allowed to read Nodes.
+    /// A user who may write ModRules in one namespace need not be allowed to read Nodes.
     fn default() -> Self {
         Self { namespaced: NodeView::Summary, cluster: NodeView::Full }
     }

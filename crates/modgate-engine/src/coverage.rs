@@ -17,7 +17,7 @@ use modgate_value::{Value, diag::Span};
 
 use crate::{matching::Criterion, policy::pointer};
 
-/// What a place is.
+/// The kind of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlaceKind {
     /// An expression.
@@ -50,7 +50,7 @@ impl Spot {
     }
 }
 
-/// What evaluations reached of a place.
+/// How often evaluations reached a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hits {
     /// Whether it has two results, of which each should occur: an expression that decides, a

@@ -1,4 +1,4 @@
-//! Who owns a policy and what to do about its denials: annotations that denials end with.
+//! The owner of a policy and what to do about its denials: annotations that denials end with.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ const MAX_TEXT: usize = 512;
 /// empty where there is no annotation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Guidance {
-    /// Who owns the policy.
+    /// The owner of the policy.
     pub owner: Str,
     /// The advice.
     pub remediation: Str,

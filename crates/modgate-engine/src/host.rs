@@ -70,7 +70,7 @@ pub trait Host {
         &NoAuthorizer
     }
 
-    /// Where mutators get external data; by default none can be asked.
+    /// The source of external data for mutators; by default there is none.
     fn providers(&self) -> &dyn Providers {
         &NoProviders
     }

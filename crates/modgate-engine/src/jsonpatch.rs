@@ -20,8 +20,8 @@ pub use apply::{ApplyError, MAX_PADDING, apply};
 pub use diff::diff;
 pub use exact::diff_exact;
 pub(crate) use find::{find, first_keys, parent_len};
+pub(crate) use tree::Editor;
 pub use tree::Tree;
-pub(crate) use tree::Turn;
 
 /// One RFC 6902 operation of the kinds modgate makes.
 #[derive(Debug, Clone, PartialEq, Eq)]

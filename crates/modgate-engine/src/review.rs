@@ -273,7 +273,7 @@ impl Review {
         self.hides_namespace
     }
 
-    /// Who makes the request; empty where that is not known.
+    /// The user who makes the request; empty if it is not known.
     pub(crate) fn username(&self) -> &str {
         let name = self.request.user_info.get("username");
         name.and_then(Value::as_str).unwrap_or_default()

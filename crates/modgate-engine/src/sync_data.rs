@@ -17,7 +17,7 @@ const MAX_KINDS: usize = 10_000;
 ///
 /// # Errors
 ///
-/// What is wrong with the annotation.
+/// The mistake in the annotation.
 pub fn needs_of(template: &Value) -> Result<Needs, String> {
     let annotation = template.path(&["metadata", "annotations", ANNOTATION]);
     let Some(text) = annotation.and_then(Value::as_str) else { return Ok(Needs::default()) };

@@ -170,7 +170,7 @@ impl Exporter {
     }
 }
 
-/// Says how it went; the metrics are about requests only, as Gatekeeper's are.
+/// Reports the result; the metrics count requests only, as Gatekeeper's do.
 fn note(
     published: &watch::Sender<Published>,
     metrics: &ExportMetrics,

@@ -80,7 +80,8 @@ impl Reviewed {
 pub(crate) struct Session {
     pub(crate) arena: Arena,
     pub(crate) outside: Outside,
-    /// What the cluster's own policies read: parameters, types, answers of `authorizer`.
+    /// The objects that the cluster's own policies read: parameters, types, answers of
+    /// `authorizer`.
     pub(crate) objects: Option<Arc<References>>,
     tracing: bool,
     timing: bool,

@@ -42,7 +42,7 @@ struct TestResult<'o> {
     outcome: Outcome,
     index: usize,
     resource: &'o Resource,
-    /// The field that its policy read last, a pointer, if that was asked for.
+    /// The field that its policy read last, a pointer, if the output needs it.
     field: Option<String>,
 }
 
@@ -53,7 +53,7 @@ struct Tested<'o> {
     /// The output of `print`.
     printed: String,
     policies: Policies,
-    /// What policies do not see, for people.
+    /// Notes about policies and objects that are not evaluated.
     notes: Vec<String>,
 }
 
@@ -234,9 +234,9 @@ fn fields(
     outcomes.iter().map(field).collect()
 }
 
-/// What policies do not see of the objects. A Namespace that is missing is not assumed here: match
-/// blocks that need it fail, as in gator. `has_others` if there are policies that the snapshot does not
-/// have.
+/// Notes about data that policies do not see. A Namespace that is missing is not assumed here:
+/// match blocks that need it fail, as in gator. `has_others` if there are policies that the
+/// snapshot does not have.
 fn unseen(objects: &[&Value], expander: &Expander, has_others: bool) -> Vec<String> {
     let snapshot = &expander.snapshot;
     let reviews: Vec<Review> = objects

@@ -376,7 +376,7 @@ fn relative(mut result: SuiteResult, io: &Io<'_>) -> SuiteResult {
     result
 }
 
-/// What to do about a file that a suite names and that is not there, or has another kind of policy.
+/// Advice about a file that a suite names and that does not exist, or has another kind of policy.
 fn advice(error: &str, io: &Io<'_>) -> Option<String> {
     if error.ends_with(": no such file or directory") {
         let (_, rest) = error.rsplit_once("open ")?;

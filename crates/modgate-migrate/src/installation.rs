@@ -29,7 +29,7 @@ impl fmt::Display for Original {
 /// A Deployment of an original.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload<'f> {
-    /// Whose it is.
+    /// The original that it belongs to.
     pub original: Original,
     pub(crate) found: &'f Found,
 }
@@ -225,7 +225,7 @@ impl<'f> Installation<'f> {
     }
 }
 
-/// Whose name a webhook configuration has.
+/// The original that a webhook configuration has its name from.
 fn named(found: &Found) -> Option<Original> {
     let is_named =
         |(kind, name, _): &(&str, &str, Original)| found.kind() == *kind && found.name() == *name;

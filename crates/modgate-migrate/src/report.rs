@@ -158,7 +158,7 @@ pub fn check(
                 sentence,
             };
             match problem.severity {
-                // What a decision is about is said there, and once.
+                // That place explains the decision, once.
                 _ if is_said(&differs, &remark) => {}
                 Severity::Error => refused.push(remark),
                 Severity::Warning => warnings.push(remark),
@@ -233,7 +233,7 @@ fn template_of<'f>(problem: &Problem, loaded: &[&'f Found]) -> Option<&'f Found>
     problem.is_consequence().then(|| loaded.iter().find(is_it).copied())?
 }
 
-/// `:2:33` in a field of several lines, if the problem is about a part of its text.
+/// `:2:33` in a field of several lines, if the problem concerns a part of its text.
 fn line_and_column(problem: &Problem) -> String {
     let place = problem.text.as_deref().zip(problem.span).and_then(|(text, span)| {
         let before = text.get(..span.start).filter(|_| text.contains('\n'))?;

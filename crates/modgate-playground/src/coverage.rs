@@ -1,4 +1,4 @@
-//! What a run reached of its policies: the marks beside their lines.
+//! The coverage of a run: the marks beside the lines of its policies.
 //!
 //! It is a request of its own, with policies that are compiled to count: the answer that people wait for is evaluated by
 //! the policies as they are, and comes first.
@@ -84,7 +84,7 @@ pub(crate) fn places(
     places
 }
 
-/// What was counted since.
+/// The counts since then.
 fn since(hits: Hits, before: Option<Hits>) -> Hits {
     let Some(before) = before else { return hits };
     Hits {
@@ -95,7 +95,8 @@ fn since(hits: Hits, before: Option<Hits>) -> Hits {
     }
 }
 
-/// What evaluations have reached of a policy so far. Mutators and ModRules count in the traces alone.
+/// The coverage of a policy by all evaluations so far. Mutators and ModRules count in the traces
+/// alone.
 pub(crate) fn counted(policy: &Value, snapshot: &Snapshot, traces: &[Trace]) -> Coverage {
     let kind = GroupVersionKind::of_object(policy);
     let mut id = PolicyId::of_object(policy);

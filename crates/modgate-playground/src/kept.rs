@@ -24,7 +24,7 @@ pub(crate) struct Policies {
     pub(crate) snapshot: Snapshot,
     pub(crate) references: References,
     pub(crate) inventory: Inventory,
-    /// As they were written; those that count alone are asked for them.
+    /// As they were written; only policies that count need them.
     pub(crate) manifests: Vec<Manifest>,
 }
 

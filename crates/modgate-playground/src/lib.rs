@@ -32,7 +32,7 @@ pub use self::{
     run::{Answer, Mark, Subject},
 };
 
-/// What answers requests one after the other. Its answers do not depend on the requests before.
+/// Answers requests one after the other. Its answers do not depend on the requests before.
 #[derive(Debug, Default)]
 pub struct Playground {
     kept: kept::Kept,

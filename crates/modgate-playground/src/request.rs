@@ -1,4 +1,4 @@
-//! What a page sends.
+//! The request of a page.
 
 use serde::Deserialize;
 
@@ -11,7 +11,7 @@ pub struct File {
     pub text: String,
 }
 
-/// What `modgate review` reads, with texts in place of files.
+/// The input of `modgate review`, with texts in place of files.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Request {
@@ -29,8 +29,8 @@ pub struct Request {
     pub defaulting: bool,
     /// Whether the explanation has policies that do not match, as `explain --all` has.
     pub all: bool,
-    /// What only an AdmissionReview can say. With it, the objects become AdmissionReviews, which the answer
-    /// contains as a file.
+    /// The attributes that only an AdmissionReview has. With them, the objects become
+    /// AdmissionReviews, which the answer contains as a file.
     pub attributes: Option<Attributes>,
     /// Whether the answer is what the run reaches of the policies, and nothing else.
     pub coverage: bool,

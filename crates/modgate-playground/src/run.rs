@@ -39,13 +39,14 @@ use crate::{
     request::{File, Request},
 };
 
-/// What a page shows.
+/// The content of a page.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// What `modgate review -o json` prints.
+    /// The output of `modgate review -o json`.
     pub review: String,
-    /// What `modgate explain -o json` prints: explanations, or findings if a policy does not load.
+    /// The output of `modgate explain -o json`: explanations, or findings if a policy does not
+    /// load.
     pub explain: String,
     /// The findings about policies and documents.
     pub marks: Vec<Mark>,
@@ -57,7 +58,8 @@ pub struct Answer {
     pub request: Option<File>,
     /// How many policies are in force.
     pub policies: usize,
-    /// What the run reached of the policies; empty unless the request asks for it, for then the answer has nothing else.
+    /// The coverage of the policies; empty unless the request asks for it: then the answer has
+    /// nothing else.
     pub coverage: Vec<Reach>,
 }
 
@@ -94,7 +96,7 @@ pub struct Mark {
     pub code: String,
     /// The message.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// Advice; may be empty.
     pub help: String,
 }
 
@@ -143,7 +145,7 @@ impl Run<'_> {
         Some(())
     }
 
-    /// What the objects reach of the policies; `None` if a policy does not load.
+    /// The coverage of the policies by the objects; `None` if a policy does not load.
     fn coverage(&mut self, request: &Request) -> Option<Vec<Reach>> {
         let Prepared { policies, subjects, .. } = self.prepared(request)?;
         let Policies { snapshot, references, inventory, manifests } = &policies;
@@ -440,7 +442,7 @@ fn mark(diagnostic: &Diagnostic) -> Mark {
     mark
 }
 
-/// What a policy found about an object.
+/// The mark for a finding of a policy.
 fn policy_mark(finding: &Finding, report: &Report) -> Mark {
     let level = match finding.level {
         Level::Error => "error",

@@ -7,7 +7,7 @@ use modgate_engine::{
 };
 use modgate_review::{
     run,
-    sorted::{is_defined_twice, not_a_policy, policy_id, told_once},
+    sorted::{drop_consequences, is_defined_twice, not_a_policy, policy_id},
 };
 use modgate_value::diag::{Diagnostic, Source};
 
@@ -48,6 +48,6 @@ pub fn check(manifests: &[Manifest], sources: &[Source], config: &EngineConfig) 
     let problems = update.problems.iter().filter(|problem| !problem.is_consequence());
     findings.extend(problems.map(|problem| manifest::diagnose(problem, source(&problem.origin))));
     findings.retain(|finding| !manifest::is_allowed(finding));
-    told_once(&mut findings);
+    drop_consequences(&mut findings);
     findings
 }

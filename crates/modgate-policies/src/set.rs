@@ -333,7 +333,7 @@ impl Authorizer for YieldingHost<'_> {
         }
         if let Some(why) = self.only_known {
             return Err(format!(
-                "`authorizer` is not asked because no API server sends such a request: {why}"
+                "`authorizer` has no answer because no API server sends such a request: {why}"
             ));
         }
         if self.answers.borrow().len() >= MAX_ACCESS_REVIEWS {

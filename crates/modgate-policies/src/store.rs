@@ -177,7 +177,7 @@ impl PolicyStore {
             self.apply(&sources, &mut findings);
         }
         findings.retain(|finding| !manifest::is_allowed(finding));
-        sorted::told_once(&mut findings);
+        sorted::drop_consequences(&mut findings);
         Refresh { changed, findings, compiled: std::mem::take(&mut self.compiled) }
     }
 
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(folder.rejection(), None);
     }
 
-    /// What is said of a policy names the place of the field, whenever it comes into force.
+    /// Problems of a policy name the place of the field, whenever the policy comes into force.
     #[test]
     fn a_rule_that_another_one_hid_has_its_positions() {
         let mut folder = Folder::new();

@@ -142,7 +142,10 @@ mod tests {
         let answer = builtins::Host::call(&SystemHost, "external_data", &[question]);
         assert_eq!(
             answer.expect("granted").expect("an object").get("system_error"),
-            Some(&"provider p is not asked: only `modgate serve` asks providers".into())
+            Some(
+                &"provider p receives no query: only `modgate serve` sends queries to providers"
+                    .into()
+            )
         );
         assert_eq!(builtins::Host::call(&SystemHost, "http.send", &[]), None);
     }

@@ -29,7 +29,7 @@ pub struct Item {
     pub place: String,
     /// The request.
     pub review: Review,
-    /// What the policies decide of it: all, or what one webhook runs.
+    /// The stages that decide it: all, or those of one webhook.
     pub stages: Stages,
     /// The answer that it got, where that is known.
     pub answer: Option<Answer>,

@@ -31,7 +31,7 @@ pub use self::template::policies;
 pub struct Loss {
     /// The field of the source, such as `spec.validations[0].reason`.
     pub field: String,
-    /// What is lost, and why.
+    /// The part that is lost, and why.
     pub message: String,
 }
 
@@ -46,12 +46,12 @@ impl Loss {
 pub struct Conversion {
     /// Kind and name of the source.
     pub source: String,
-    /// What was converted: the policy or template first, then its bindings or constraints and their
-    /// parameters.
+    /// The converted objects: the policy or template first, then its bindings or constraints and
+    /// their parameters.
     pub originals: Vec<Value>,
     /// The objects in the other language; none where the source cannot be converted.
     pub objects: Vec<Value>,
-    /// What they do not say, sorted.
+    /// The parts that they do not express, sorted.
     pub losses: Vec<Loss>,
 }
 

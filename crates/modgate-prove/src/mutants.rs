@@ -78,7 +78,7 @@ impl Change {
 /// A change of a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mutant {
-    /// What it is.
+    /// The kind of change.
     pub change: Change,
     /// The way to what changes.
     pub path: Vec<Step>,
@@ -116,8 +116,8 @@ impl Mutant {
         value::written(&self.path)
     }
 
-    /// What changes as it was and as it becomes: the lines of a text, without white space around them,
-    /// or JSON. The second is empty if it is left out.
+    /// The changed part before and after: lines of a text, without white space around them, or
+    /// JSON. The second is empty if the part is left out.
     pub fn shown(&self, policy: &Value) -> (String, String) {
         let Some(before) = value::at(policy, &self.path) else { return Default::default() };
         match &self.edit {

@@ -1,4 +1,4 @@
-//! What is known of Kubernetes' objects: kinds, Pods, images, and which objects an API server takes.
+//! Facts about Kubernetes' objects: kinds, Pods, images, and which objects an API server takes.
 
 pub(crate) mod images;
 pub(crate) mod pods;

@@ -96,7 +96,7 @@ pub enum Event {
         review: Box<Review>,
         /// Its differences to the original.
         caveats: Vec<Caveat>,
-        /// What the API server answered, where that tells the decision of admission.
+        /// The answer of the API server, if it tells the decision of admission.
         answer: Option<Answer>,
     },
     /// Nothing that admission sees: a read, or another stage of a request.

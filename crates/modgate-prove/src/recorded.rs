@@ -33,13 +33,13 @@ pub const AGAIN: &str = "again";
 pub struct Exchange {
     /// The path of the webhook.
     pub webhook: &'static str,
-    /// What the webhook runs.
+    /// The stages that the webhook runs.
     pub stages: Stages,
     /// The version of the review.
     pub version: ReviewVersion,
     /// The request.
     pub review: Review,
-    /// What the policies decided.
+    /// The decision of the policies.
     pub decision: Decision,
     /// The answer.
     pub response: AdmissionResponse,
@@ -130,9 +130,9 @@ fn hidden(response: &AdmissionResponse) -> AdmissionResponse {
 pub struct Recorded {
     /// The request, as far as it was written down.
     pub review: Review,
-    /// What the webhook ran.
+    /// The stages that the webhook ran.
     pub stages: Stages,
-    /// What the policies decided then.
+    /// The answer of the policies then.
     pub answer: Answer,
     /// Whether data of a Secret was left out.
     pub hidden: bool,

@@ -196,13 +196,14 @@ struct Machine<'a> {
     /// The overlays of `with`; the last one is not always the current one.
     overlays: Vec<Overlay<'a>>,
     overlay: usize,
-    /// What is at the numbered places of the input, as far as it has been looked up, without `with`.
+    /// The values at the numbered places of the input, as far as they have been looked up, without
+    /// `with`.
     places: Vec<Option<Option<Value<'a>>>>,
-    /// What is shared with other evaluations.
+    /// The documents that are shared with other evaluations.
     memo: Option<&'a Memo<'a>>,
     /// Of the innermost shared document that is being computed.
     notes: Option<Notes>,
-    /// What these documents have read, those around the innermost one first.
+    /// The reads of these documents, those around the innermost one first.
     reads: Vec<NotedRead<'a>>,
     /// Memory for the calls of shared documents.
     spare_calls: Vec<Calls<'a>>,

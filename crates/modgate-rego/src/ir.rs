@@ -98,8 +98,8 @@ pub struct Program {
     pub(crate) replaces_data: bool,
     /// The inferred types of rules, for checking queries.
     pub(crate) types: Arc<Environment>,
-    /// What it shares with programs that are evaluated for the same input; nothing until it is
-    /// specialized.
+    /// The keys of the documents that it shares with programs that are evaluated for the same
+    /// input; none until it is specialized.
     pub(crate) shared: Arc<Keys>,
 }
 
@@ -196,7 +196,7 @@ pub(crate) enum GroupKind {
     /// An object, possibly nested, possibly with sets at its leaves. Empty, not undefined, when
     /// no rule succeeds.
     Object,
-    /// What some rules add to a set, as an array; no reference leads to it.
+    /// The members that some rules add to a set, as an array; no reference leads to it.
     Part,
     /// A function. All rules that succeed for the same arguments must agree.
     Function {
@@ -253,7 +253,7 @@ pub(crate) struct Keyed {
     pub(crate) body: Body,
     /// The rule's keys, in the variables of this body.
     pub(crate) keys: Vec<Term>,
-    /// What the first branch produces, in the variables of this body.
+    /// The result of the first branch, in the variables of this body.
     pub(crate) leaf: Leaf,
 }
 

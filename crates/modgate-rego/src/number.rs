@@ -108,7 +108,7 @@ impl<'a> Num<'a> {
     /// The nearest 64-bit float; infinite beyond its range.
     pub fn as_f64(self) -> f64 {
         match self {
-            #[expect(clippy::cast_precision_loss, reason = "the nearest float is asked for")]
+            #[expect(clippy::cast_precision_loss, reason = "the nearest float is wanted")]
             Self::Int(int) => int as f64,
             Self::Float(float) => float,
             Self::Literal(text) => text.parse().unwrap_or(f64::NAN),

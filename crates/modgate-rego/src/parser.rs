@@ -109,7 +109,7 @@ struct Parser<'t> {
     errors: Vec<Problem>,
     /// Statements that are no rules. OPA reports them if the syntax has no error.
     statements: Vec<Problem>,
-    /// What version 1 forbids in rules. OPA looks for it at the end.
+    /// The problems that version 1 forbids in rules. OPA looks for them at the end.
     strictness: Vec<Problem>,
 }
 

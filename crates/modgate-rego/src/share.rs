@@ -76,7 +76,7 @@ struct Digester<'p> {
     size: Size,
 }
 
-/// What a group consists of, with all that it leads to.
+/// The parts of a group, with all that it leads to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     statements: u32,
@@ -308,7 +308,7 @@ impl<'p> Digester<'p> {
         }
     }
 
-    /// What a reference into the input depends on beside the rest of the input.
+    /// The facts that a reference into the input depends on beside the rest of the input.
     fn input(&self, first: Option<&Operand>, text: &mut Text) {
         let (known, value) = &self.known;
         let name = match first {

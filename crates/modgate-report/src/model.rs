@@ -48,7 +48,7 @@ impl From<Severity> for Level {
 pub enum RuleKind {
     /// modgate itself: the code of a warning about a policy, or an error of a policy.
     Code,
-    /// A policy: its findings are about objects.
+    /// A policy, which has findings on objects.
     Policy,
     /// A test of a suite: its findings are failed cases.
     Test,
@@ -84,7 +84,7 @@ pub struct Rule {
     pub help_uri: String,
     /// How bad its findings are unless they differ.
     pub level: Level,
-    /// Who is responsible for it.
+    /// The owner of the policy.
     pub owner: String,
     /// The remediation of its findings.
     pub remediation: String,

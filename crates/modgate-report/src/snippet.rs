@@ -1,4 +1,4 @@
-//! Diagnostics for people, with the lines that they are about.
+//! Diagnostics for people, with the lines that they point at.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use modgate_value::diag::{Diagnostic, Severity, Span};

@@ -31,7 +31,7 @@ impl DeclaredAccess {
 impl Authorizer for DeclaredAccess {
     /// As the first SubjectAccessReview about the action answers. Without one the action is not
     /// allowed. A member that a review leaves out, or has as `*`, stands for everything. One with
-    /// groups is about users that are in all of them.
+    /// groups applies to users that are in all of them.
     fn decide(&self, action: &Action<'_>) -> Result<Access, String> {
         let Some(review) = self.0.iter().find(|review| is_about(review, action)) else {
             return Ok(Access::default());

@@ -1,4 +1,4 @@
-//! What the command line makes of texts: documents, policies, objects under review, and results as JSON.
+//! The command line's processing of texts: documents, policies, objects under review, and results as JSON.
 //!
 //! `modgate` reads the texts from files; the playground has them from a page. [`manifest`] parses them,
 //! [`sorted`] tells policies from the objects that they refer to ([`references`]), [`subject`] makes

@@ -243,7 +243,7 @@ struct NoProviders;
 impl ExternalData for NoProviders {
     fn query(&self, provider: &str, _: &[Str]) -> Result<Responses, Unanswered> {
         Err(Unanswered::refused(format!(
-            "provider {provider} is not asked: only `modgate serve` asks providers"
+            "provider {provider} receives no query: only `modgate serve` sends queries to providers"
         )))
     }
 }

@@ -22,7 +22,7 @@ use crate::{
 /// A document, and what its file is for.
 #[derive(Debug, Clone, Copy)]
 pub struct Document<'m, K> {
-    /// What the caller knows it by.
+    /// The name by which the caller knows it.
     pub key: K,
     /// The document.
     pub manifest: &'m Manifest,
@@ -44,7 +44,7 @@ pub struct Sorted<'m, K> {
 }
 
 impl<'m, K> Sorted<'m, K> {
-    /// Sorts documents. Findings are about those whose text is among `sources`, by the names of files.
+    /// Sorts documents. Only documents whose text is among `sources`, by the names of files, have findings.
     /// Warnings also know `definitions`.
     pub fn new(
         mut definitions: Definitions,
@@ -133,7 +133,7 @@ pub fn findings<'p>(
 
 /// Removes the errors of constraints without a template where a document is not loaded that was meant as one. That
 /// document is the error, then.
-pub fn told_once(findings: &mut Vec<Diagnostic>) {
+pub fn drop_consequences(findings: &mut Vec<Diagnostic>) {
     let codes = [Code::UnknownKind.as_str(), Code::UnknownGroup.as_str()];
     let is_template = |finding: &Diagnostic| {
         let help = finding.help.as_deref().unwrap_or_default();
@@ -191,7 +191,7 @@ fn has_word(text: &str, name: &str) -> bool {
     text.split(|it: char| !(it.is_alphanumeric() || "-.".contains(it))).any(|word| word == name)
 }
 
-/// Who manages which field of an object is of no use to a policy, and often most of its size.
+/// The object without `managedFields`: no policy reads them, and they are often most of an object.
 pub(crate) fn without_managed_fields(object: &Value) -> Value {
     let members = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
     let (Some(mut root), Some(metadata)) = (members(Some(object)), members(object.get("metadata")))

@@ -185,7 +185,7 @@ fn no_list(link: &Link, out: &mut Vec<Lint>) {
     if link.op == Binary::In && matches!(link.right.kind, Kind::Text(_) | Kind::Number(_)) {
         out.push(Lint {
             id: "",
-            message: "what is behind `in` is no list, so this always fails".to_owned(),
+            message: "the operand behind `in` is not a list, so this always fails".to_owned(),
             span: link.right.span,
             help: Some(format!("write `in [{}]`", link.right)),
         });

@@ -42,7 +42,7 @@ const MAX_PARTS: usize = 50;
 const MAX_REQUEST: usize = 256 << 10;
 /// A request takes more memory than its text.
 const REQUEST_FACTOR: usize = 4;
-/// What an entry takes beside its texts.
+/// The size of an entry beside its texts.
 const ENTRY_BYTES: usize = 600;
 /// Namespaces and policies that are counted by name.
 const MAX_NAMESPACES: usize = 1_000;
@@ -50,7 +50,7 @@ const MAX_POLICIES: usize = 5_000;
 /// Stands for the other namespaces.
 const OTHERS: &str = "(others)";
 
-/// What a ring holds: entries, and bytes.
+/// The bounds of a ring: entries, and bytes.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     entries: usize,
@@ -156,7 +156,7 @@ pub(crate) struct Decided<'a> {
     pub(crate) bytes: usize,
 }
 
-/// Which decisions are asked for. Empty and `None` stand for all.
+/// The decisions to list. Empty and `None` stand for all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     pub(crate) namespace: Option<String>,
@@ -198,7 +198,7 @@ impl Decisions {
         (kept.counts, kept.rings.iter().map(|ring| ring.entries.len()).sum())
     }
 
-    /// The namespaces that decisions were about, by name.
+    /// The namespaces of decisions, by name.
     pub(crate) fn namespaces(&self) -> BTreeMap<Str, OfNamespace> {
         self.kept().namespaces.clone()
     }

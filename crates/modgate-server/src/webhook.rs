@@ -109,7 +109,7 @@ pub struct App {
     pub operations: Operations,
     /// Readiness, apart from that of policies.
     pub readiness: Readiness,
-    /// What happens beside requests.
+    /// Records and second decisions.
     pub traffic: Traffic,
     /// The last decisions, if the live page shows them.
     pub decisions: Option<Arc<Decisions>>,

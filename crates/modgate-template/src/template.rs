@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Template {
     program: Arc<Program>,
-    /// What renderings reach, if they are counted.
+    /// The coverage of renderings, if it is counted.
     counts: Option<Arc<Counts>>,
 }
 

@@ -1,5 +1,5 @@
-//! What tests need of HTTP: addresses that are free, and a client that sends one request per connection, with or
-//! without TLS.
+//! HTTP for tests: addresses that are free, and a client that sends one request per connection,
+//! with or without TLS.
 
 use std::{
     io::{self, Read, Write},

@@ -41,7 +41,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long an object may have no conditions.
 const CONDITION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What `kubectl wait` says of an object without conditions, and fails at once.
+/// The message of `kubectl wait` for an object without conditions, with which it fails at once.
 const NO_CONDITIONS: &str = ".status.conditions accessor error: <nil>";
 
 /// A running control plane.
@@ -220,7 +220,7 @@ impl Cluster {
         children.split_whitespace().next()?.parse().ok()
     }
 
-    /// What was logged, for the message of a failed test.
+    /// The log, for the message of a failed test.
     pub fn log(&self) -> PathBuf {
         self.folder.join(LOG)
     }
@@ -275,7 +275,7 @@ impl Cluster {
     }
 }
 
-/// What kubectl said.
+/// The output of kubectl.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether it exited with 0.

@@ -1,4 +1,4 @@
-//! What the fuzz targets do, as ordinary functions.
+//! The fuzz targets, as ordinary functions.
 //!
 //! A target takes any bytes and must not panic; where two ways lead to the same result it checks
 //! that they do. The targets live here so that tests replay every input that ever broke one
@@ -155,7 +155,7 @@ fn sample(mut seeds: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 /// Longer runs of letters are data.
 const MAX_WORD: usize = 30;
 
-/// What one input may spend; small, so that a slow input is a finding.
+/// The budget of one input; small, so that a slow input is a finding.
 pub const LIMITS: Limits =
     Limits { steps: 100_000, bytes: 4 << 20, time: std::time::Duration::MAX };
 

@@ -1,4 +1,4 @@
-//! What proves modgate right: the corpus runner, its reports, and the list of deliberate
+//! The suites that prove modgate right: the corpus runner, its reports, and the list of deliberate
 //! differences.
 //!
 //! A *corpus* is a folder of engine-neutral JSON files, each a table of inputs and the results the

@@ -60,7 +60,7 @@ impl Authorizer for Administrator {
 }
 
 /// What the API server stores.
-struct World {
+struct Fixture {
     user: Value,
     namespaces: BTreeMap<String, Value>,
     params: Vec<Value>,
@@ -74,7 +74,7 @@ fn named(kind: &ParamKind, object: &Value) -> bool {
     text(object, &["apiVersion"]) == kind.api_version && text(object, &["kind"]) == kind.kind
 }
 
-impl Params for World {
+impl Params for Fixture {
     fn scope(&self, kind: &ParamKind) -> Option<ParamScope> {
         match kind.kind.as_str() {
             "ConfigMap" => Some(ParamScope::Namespaced),
@@ -135,7 +135,7 @@ fn lasting(object: &Value) -> Value {
 }
 
 /// The request that admission sees.
-fn review(case: &Case, world: &World, object: &Value, old: &Value) -> Review {
+fn review(case: &Case, fixture: &Fixture, object: &Value, old: &Value) -> Review {
     let kind = case.kind;
     let (group, version) = kind.api_version.split_once('/').unwrap_or(("", kind.api_version));
     let request: Value = [
@@ -158,7 +158,7 @@ fn review(case: &Case, world: &World, object: &Value, old: &Value) -> Review {
         // A Namespace is in itself.
         ("namespace", if kind.kind == "Namespace" { &case.name } else { case.namespace }.into()),
         ("operation", case.operation.as_str().into()),
-        ("userInfo", world.user.clone()),
+        ("userInfo", fixture.user.clone()),
         ("object", object.clone()),
         ("oldObject", old.clone()),
         ("dryRun", true.into()),
@@ -175,12 +175,12 @@ struct Ours {
     denials: Vec<Denial>,
 }
 
-fn decide(set: &PolicySet, case: &Case, world: &World, object: &Value, old: &Value) -> Ours {
-    let groups = world.user.get("groups").and_then(Value::as_array);
+fn decide(set: &PolicySet, case: &Case, fixture: &Fixture, object: &Value, old: &Value) -> Ours {
+    let groups = fixture.user.get("groups").and_then(Value::as_array);
     let administrator = groups.is_some_and(|groups| groups.contains(&"system:masters".into()));
     let surroundings = Surroundings {
-        namespace: &|| Ok(world.namespaces.get(case.namespace).cloned()),
-        params: world,
+        namespace: &|| Ok(fixture.namespaces.get(case.namespace).cloned()),
+        params: fixture,
         meter: Meter::default(),
         authorizer: &Administrator(administrator),
         bindings: Bindings::All,
@@ -189,11 +189,11 @@ fn decide(set: &PolicySet, case: &Case, world: &World, object: &Value, old: &Val
         conditions_see_namespace: false,
     };
     let budget = Budget::unlimited();
-    let request = review(case, world, object, old);
+    let request = review(case, fixture, object, old);
     let validated = set.validate(&request, &surroundings, &budget).expect("Namespaces are read");
     // Policies that mutate see objects that are not stored yet.
     let fresh = if case.operation == Operation::Create { lasting(object) } else { object.clone() };
-    let request = review(case, world, &fresh, old);
+    let request = review(case, fixture, &fresh, old);
     let mutated = set.mutate(&request, &surroundings, &budget).expect("Namespaces are read");
     let denials = mutated.denials.iter().chain(&validated.denials).cloned().collect();
     Ours { validated, mutated, denials }
@@ -323,7 +323,7 @@ fn policies_decide_as_the_api_server_does() {
     let (seed, count) = (number("MODGATE_SEED", 1), number("MODGATE_CASES", 400));
     let cases = generated::cases(seed, count);
 
-    let world = prepare(&mut api);
+    let fixture = prepare(&mut api);
     let mut objects = Vec::new();
     for case in &cases {
         objects.push(case.before(&mut api));
@@ -334,7 +334,7 @@ fn policies_decide_as_the_api_server_does() {
     let (mut denied, mut warned, mut annotated, mut mutated, mut invalid) = (0, 0, 0, 0, 0);
     for (case, (object, old)) in cases.iter().zip(&objects) {
         let answer = case.send(&mut api, object);
-        let ours = decide(&set, case, &world, object, old);
+        let ours = decide(&set, case, &fixture, object, old);
         // A mutation may create an object that the API server does not store.
         if answer.code == 422 && ours.denials.is_empty() && case.operation != Operation::Delete {
             let made = ours.mutated.object.as_ref().unwrap_or(object);
@@ -381,9 +381,9 @@ fn the_suite_of_kubescape_is_decided_as_by_the_api_server() {
     let Some(folder) = kubescape::folder() else { return };
     let Some(cluster) = Cluster::start(&Options::default()).expect("a cluster") else { return };
     let mut api = Api::start(&cluster, Path::new(""));
-    let mut world = prepare(&mut api);
+    let mut fixture = prepare(&mut api);
     let cases = kubescape::cases(&folder);
-    kubescape::prepare(&mut api, &folder, &mut world);
+    kubescape::prepare(&mut api, &folder, &mut fixture);
     let objects: Vec<_> = cases
         .iter()
         .map(|case| {
@@ -402,7 +402,7 @@ fn the_suite_of_kubescape_is_decided_as_by_the_api_server() {
         let mut answer = api.send("POST", &case.path(), Some(&case.object));
         // The API server also warns of unknown and deprecated fields.
         answer.warnings.retain(|it| it.starts_with("Validation failed for "));
-        let ours = decide(&set, case, &world, object, &Value::Null);
+        let ours = decide(&set, case, &fixture, object, &Value::Null);
         sent += 1;
         denied += usize::from(answer.code >= 400);
         warned += usize::from(!answer.warnings.is_empty());
@@ -421,12 +421,12 @@ fn suites_of_kat_are_decided_as_by_the_api_server() {
     let Some(suites) = kat::folder() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let Some((_cluster, mut api)) = audited(folder.path()) else { return };
-    let mut world = prepare(&mut api);
+    let mut fixture = prepare(&mut api);
     let (tests, left_out) = kat::cases(&suites);
     let objects: Vec<_> = tests
         .iter()
         .map(|test| {
-            test.prepare(&mut api, &mut world);
+            test.prepare(&mut api, &mut fixture);
             test.before(&mut api)
         })
         .collect();
@@ -440,11 +440,11 @@ fn suites_of_kat_are_decided_as_by_the_api_server() {
     for (test, object) in tests.iter().zip(&objects) {
         let Some((object, old)) = object else { continue };
         let case = &test.case;
-        world.user = test.act(&mut api);
+        fixture.user = test.act(&mut api);
         let mut answer = case.send(&mut api, object);
         api.user = Value::Null;
         answer.warnings.retain(|it| it.starts_with("Validation failed for "));
-        let ours = decide(&set, case, &world, object, old);
+        let ours = decide(&set, case, &fixture, object, old);
         let mut found = differences(case, &answer, &ours);
         sent += 1;
         denied += usize::from(answer.code >= 400);
@@ -477,8 +477,8 @@ fn policies_of_gatekeeper_decide_as_by_the_api_server() {
     let Some((_cluster, mut api)) = audited(folder.path()) else { return };
     let (families, absent) = gatekeeper::families(&file);
     gatekeeper::define(&mut api, &families);
-    let mut world = prepare(&mut api);
-    gatekeeper::prepare(&mut api, &families, &mut world);
+    let mut fixture = prepare(&mut api);
+    gatekeeper::prepare(&mut api, &families, &mut fixture);
     let cases: Vec<Case> =
         families.iter().flat_map(|family| family.cases.iter().cloned()).collect();
     let objects: Vec<_> = cases
@@ -497,7 +497,7 @@ fn policies_of_gatekeeper_decide_as_by_the_api_server() {
         let Some(object) = object else { continue };
         let mut answer = until_synced(&mut api, case);
         answer.warnings.retain(|it| it.starts_with("Validation failed for "));
-        let ours = decide(&set, case, &world, object, &Value::Null);
+        let ours = decide(&set, case, &fixture, object, &Value::Null);
         sent += 1;
         denied += usize::from(answer.code >= 400);
         warned += usize::from(!answer.warnings.is_empty());
@@ -715,7 +715,7 @@ fn defaults_are_those_of_the_api_server() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn prepare(api: &mut Api) -> World {
+fn prepare(api: &mut Api) -> Fixture {
     let review = "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"SelfSubjectReview\"}";
     let review = Value::from_json(review.as_bytes()).expect("JSON");
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -732,7 +732,7 @@ fn prepare(api: &mut Api) -> World {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
         params.push(api.send("POST", &path, Some(&document)).body);
     }
-    World { user, namespaces, params }
+    Fixture { user, namespaces, params }
 }
 
 /// Waits until policies of both kinds that came last are in force.

@@ -1,4 +1,4 @@
-//! The documents say what the code does: every decision is listed, under its id and verdict.
+//! The documents agree with the code: every decision is listed, under its id and verdict.
 
 #![allow(
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! What happens beside the requests of a server: [`Recorder`] writes requests and answers into files, and [`Shadow`] has
-//! them decided again, by candidate policies or by another webhook.
+//! Work beside the requests of a server: [`Recorder`] writes requests and answers into files, and
+//! [`Shadow`] has them decided again, by candidate policies or by another webhook.
 //!
 //! An answer never waits for this crate. A request is handed over through a [`queue`] that is bounded in length,
 //! bytes and age; what does not fit is dropped and counted.
@@ -45,7 +45,7 @@ pub struct Traffic {
     pub shadow: Option<Arc<Shadow>>,
 }
 
-/// What happens to one request.
+/// The work for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     record: bool,
@@ -65,8 +65,8 @@ impl Traffic {
         self.recorder.is_some() || self.shadow.is_some()
     }
 
-    /// What happens to a request of so many bytes. Counts it where there is no room for it, so that nothing is copied
-    /// for a queue that is full.
+    /// The work for a request of so many bytes. Counts the request if a queue has no room for it,
+    /// so that nothing is copied for a queue that is full.
     pub fn wanted(&self, review: &Review, bytes: usize) -> Wanted {
         Wanted {
             record: self.recorder.as_ref().is_some_and(|it| it.wants(review, bytes)),

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What may wait.
+/// The bounds of a queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// How many.
@@ -22,7 +22,7 @@ pub struct Bounds {
 pub enum Full {
     /// As much waits as may.
     Size,
-    /// What waits is not taken out in time.
+    /// The oldest entry was not taken out in time.
     Late,
     /// The queue is closed.
     Closed,

@@ -29,7 +29,7 @@ use crate::queue::{Bounds, Full, Queue};
 /// The logger of records.
 const LOGGER: &str = "record";
 
-/// What waits to be written.
+/// The bounds of the queue of entries to write.
 const BOUNDS: Bounds = Bounds { length: 4096, bytes: 16 << 20, age: Duration::from_millis(500) };
 /// How often it is written. Together with the age that may wait, less than the second that is lost at most
 /// when the process is killed.

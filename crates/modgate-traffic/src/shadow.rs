@@ -35,7 +35,7 @@ use crate::{
 /// The logger of everything about the shadow.
 pub(crate) const LOGGER: &str = "shadow";
 
-/// What waits to be decided again.
+/// The bounds of the queue of requests to decide again.
 const BOUNDS: Bounds = Bounds { length: 1024, bytes: 16 << 20, age: Duration::from_secs(2) };
 /// How often it is looked for.
 const PAUSE: Duration = Duration::from_millis(20);

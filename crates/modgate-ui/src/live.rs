@@ -3,8 +3,8 @@
 /// The page.
 pub const PAGE: &str = include_str!("../dist/live.html");
 
-/// What the page may do: run its own script, named by hash, and ask its own server. The header repeats what the page
-/// says, and keeps the page out of frames.
+/// The page may run its own script, named by hash, and request its own server. The header repeats
+/// the policy in the page, and keeps the page out of frames.
 pub fn content_security_policy() -> String {
     let start = "http-equiv=\"Content-Security-Policy\" content=\"";
     let policy = PAGE.split_once(start).and_then(|(_, rest)| rest.split_once('"'));

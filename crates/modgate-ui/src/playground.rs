@@ -19,7 +19,7 @@ pub const TAG: &str = env!("PLAYGROUND_TAG");
 #[cfg(not(playground))]
 pub const TAG: &str = "\"\"";
 
-/// What pages of the playground may do: run their own scripts and the engine, and load nothing else.
+/// Pages of the playground may run their own scripts and the engine, and load nothing else.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; \
      worker-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'";

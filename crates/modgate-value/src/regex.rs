@@ -66,7 +66,7 @@ pub enum Uncompiled {
 /// How many bytes the patterns that a policy spells out may take together.
 pub const POLICY_SIZE_LIMIT: usize = 16 << 20;
 
-/// What is left of the bytes that the patterns of one policy may take together, compiled and while they
+/// The bytes that the patterns of one policy may still take together, compiled and while they
 /// match.
 #[derive(Debug)]
 pub struct Allowance(AtomicUsize);

@@ -207,7 +207,7 @@ fn of_files(
         let object = &manifest.object;
         let problem = if AdmissionReview::is_review(object) {
             Some(
-                Diagnostic::error("an AdmissionReview is no object that exists")
+                Diagnostic::error("an AdmissionReview is not an object that exists")
                     .help("`modgate review` evaluates requests"),
             )
         } else if manifest.kind().is_empty() {
@@ -345,7 +345,7 @@ fn no_report() -> Report {
     }
 }
 
-/// Remembers violations, and the objects that they are about if a page shows them.
+/// Keeps violations, and their objects if a page shows them.
 #[derive(Default)]
 struct Seen {
     violations: Mutex<Vec<Violation>>,

@@ -326,7 +326,7 @@ fn wrong_value(name: &str, text: &str, folder: &Path) -> Option<(String, Option<
         }
         "namespace" => namespace(text).err().map(|reason| (reason, None)),
         "helpBase" if !is_address(text) => {
-            Some((format!("`{text}` is no address"), Some("start it with https://".to_owned())))
+            Some((format!("`{text}` is not an address"), Some("start it with https://".to_owned())))
         }
         "policies" | "references" | "objects" | "kustomize" | "suites" => {
             let path = text.strip_suffix("/...").unwrap_or(text);

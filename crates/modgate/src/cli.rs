@@ -66,7 +66,7 @@ pub(crate) enum Verb {
     /// Show the state of a running modgate: replicas, certificate, policies, audit.
     #[command(after_help = live::STATUS_EXAMPLES)]
     Status(live::StatusArgs),
-    /// Ask webhooks for a review until they answer, as the chart's `helm test` does.
+    /// Send a review to webhooks until they answer, as the chart's `helm test` does.
     #[command(after_help = probe::EXAMPLES)]
     Probe(probe::ProbeArgs),
     /// Scan manifests or a cluster and report violations.
@@ -120,7 +120,7 @@ pub(crate) enum Verb {
     },
 }
 
-/// What `completion` prints.
+/// The output of `completion`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompletionTarget {
     Bash,

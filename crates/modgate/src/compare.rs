@@ -148,7 +148,7 @@ Examples:
 
 Exit codes:
   0  no difference is one of --fail-on
-  1  at least one difference is
+  1  at least one difference is one of --fail-on
   2  arguments, files, policies or requests are not valid";
 
 /// Runs the verb. Where there is no result, machines get the errors in place of one.

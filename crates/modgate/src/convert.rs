@@ -116,7 +116,7 @@ pub(crate) fn run(args: &ConvertArgs, terminal: &Terminal) -> Result<Exit> {
     Ok(exit)
 }
 
-/// What is lost, and what the comparison found.
+/// The losses, and the differences that the comparison found.
 fn report(conversion: &Conversion, proof: Option<&Proof>) -> String {
     let mut text = String::new();
     let done = if conversion.objects.is_empty() { "not converted" } else { "converted" };

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<Exit> {
     };
     ensure!(
         is_label(&args.name),
-        "`{}` is no name of a policy: use lower-case letters, digits and dashes, such as `need-owner`",
+        "`{}` is not a name for a policy: use lower-case letters, digits and dashes, such as `need-owner`",
         args.name
     );
     let files = files(args.kind, &args.name);

@@ -25,7 +25,7 @@ pub(crate) use self::{
     why::{EXAMPLES as WHY_EXAMPLES, WhyArgs, run as why},
 };
 
-/// Where a running modgate is, and as whom it is asked.
+/// The address of a running modgate, and the user of requests to it.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
@@ -61,7 +61,7 @@ struct Pages {
     _forwarded: Vec<Forwarded>,
 }
 
-/// Which Pods are asked.
+/// The Pods that receive requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     /// The one that leads, which has the audits; else the first that is ready.

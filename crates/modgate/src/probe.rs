@@ -30,10 +30,10 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  # Ask the webhook of constraints through its Service, from a Pod of the cluster
+  # Send a review to the webhook of constraints through its Service, from a Pod of the cluster
   modgate probe --ca ca.crt https://gatekeeper-webhook-service.gatekeeper-system.svc/v1/admit
 
-  # Ask a modgate on this machine
+  # Send reviews to a modgate on this machine
   modgate probe --ca tls.crt https://localhost:9443/v1/admit https://localhost:9443/dragnet-webhook
 
 Exit codes:
@@ -63,7 +63,7 @@ pub(crate) struct ProbeArgs {
     /// Time to try again for, until all webhooks answer.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = time)]
     timeout: Duration,
-    /// Namespace of the ConfigMap that the review is about; nothing is created.
+    /// Namespace of the ConfigMap in the review; nothing is created.
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default",
         value_parser = crate::args::namespace)]
     namespace: String,
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &ProbeArgs, terminal: &Terminal) -> Result<Exit> {
     Ok(exit)
 }
 
-/// What a webhook decides, as soon as it does; else why it did not at last.
+/// The decision of a webhook, as soon as it answers; else why it did not answer at last.
 fn wait(
     args: &ProbeArgs,
     runtime: &Runtime,
@@ -175,7 +175,7 @@ fn advised(reason: &str) -> String {
     format!("{reason}{advice}")
 }
 
-/// What an answer to the review decides; `None` if it is none.
+/// The decision in an answer to the review; `None` if the answer has none.
 fn decision(body: &[u8]) -> Option<String> {
     let review = Value::from_json(body).ok()?;
     let response = review.get("response")?;

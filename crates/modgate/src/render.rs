@@ -31,7 +31,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// What to render.
+/// The objects to render.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum RenderVerb {
     /// Print the CustomResourceDefinitions of the constraints of templates.

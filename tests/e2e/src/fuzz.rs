@@ -174,14 +174,14 @@ pub fn review(data: &[u8]) {
     }
 }
 
-/// What decides in an answer.
+/// The decision in an answer.
 fn decision(status: StatusCode, answer: &[u8]) -> (StatusCode, [Option<Value>; 3]) {
     let answer = Value::from_json(answer).unwrap_or_default();
     let member = |path: &[&str]| answer.path(&[&["response"], path].concat()).cloned();
     (status, [member(&["allowed"]), member(&["patch"]), member(&["status", "code"])])
 }
 
-/// What one connection sends: every answer is HTTP, and the connection comes to its end.
+/// The bytes of one connection: every answer is HTTP, and the connection comes to its end.
 pub fn http(data: &[u8]) {
     let answers = EDGE.runtime.block_on(async {
         let (mut client, server) = tokio::io::duplex(1 << 20);
@@ -279,7 +279,7 @@ fn seeds_http(name: &str, _: &Value, seeds: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// What stands in `examples` and `fuzz`: objects, and policies, which are reviewed, too.
+/// The objects in `examples` and `fuzz`, and the policies there, which are reviewed, too.
 fn own_objects() -> Vec<Value> {
     let folder = corpus::repository();
     let files = [

@@ -98,7 +98,7 @@ impl Running {
         }
     }
 
-    /// What the metrics with this name and label add up to; 0 without any.
+    /// The sum of the metrics with this name and label; 0 without any.
     pub fn metric(&self, name: &str, label: &str) -> u64 {
         self.metrics()
             .lines()

@@ -99,7 +99,7 @@ pub struct Load {
     workers: JoinSet<Outcome>,
 }
 
-/// What tells the denial of a ConfigMap named `bad`.
+/// The text that tells the denial of a ConfigMap named `bad`.
 pub const DENIAL: &str = "bad is not wanted";
 
 impl Load {

@@ -99,7 +99,7 @@ impl Leaf {
     }
 }
 
-/// What the provider was asked.
+/// A request that the provider received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     pub path: String,
@@ -112,7 +112,7 @@ pub struct Asked {
 /// How the provider presents itself.
 pub struct Presented<'a> {
     pub leaf: &'a Leaf,
-    /// Who signs the clients it lets in; `None` asks nobody who they are.
+    /// The authority that signs the clients it lets in; `None` lets in every client.
     pub clients: Option<&'a Authority>,
     pub version: &'static SupportedProtocolVersion,
 }

@@ -97,7 +97,8 @@ impl Chart {
     }
 }
 
-/// What catalogs of charts show of a published one, to be appended to Chart.yaml, which ends in annotations.
+/// The annotations that catalogs show of a published chart, to be appended to Chart.yaml, which
+/// ends in annotations.
 fn catalog(about: &About, digest: &str) -> String {
     let mut text = String::new();
     if let Some(image) = &about.image {

@@ -16,7 +16,7 @@ pub(super) fn manifest(
     let (text, _) = template
         .split_once("\n  platforms:\n")
         .context("deploy/krew/modgate.yaml has no `platforms`")?;
-    // Comments at the top are about the template.
+    // Comments at the top concern the template.
     let start = text.find("apiVersion:").context("deploy/krew/modgate.yaml has no `apiVersion`")?;
     let text = text.split_at(start).1;
     let (before, after) =

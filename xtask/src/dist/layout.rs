@@ -98,7 +98,8 @@ struct Recipe {
 }
 
 impl Recipe {
-    /// What the last stage of a Containerfile says, so that images of both kinds are alike.
+    /// Reads the settings of the last stage of a Containerfile, so that images of both kinds are
+    /// alike.
     fn read(text: &str) -> Result<Self> {
         let (_, stage) = text
             .rsplit_once("\nFROM scratch\n")
@@ -143,7 +144,7 @@ impl Recipe {
     }
 }
 
-/// What tools show of an image.
+/// The annotations that tools show of an image.
 fn annotations(about: &About) -> Value {
     let mut members = vec![
         ("org.opencontainers.image.title", "modgate".to_owned()),

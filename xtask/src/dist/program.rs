@@ -141,7 +141,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| path.display().to_string())
 }
 
-/// What is needed of an ELF file.
+/// The parts of an ELF file that are needed.
 #[derive(Debug, PartialEq, Eq)]
 struct Elf {
     machine: u16,
@@ -170,7 +170,7 @@ impl Elf {
     }
 }
 
-/// What programs say about themselves.
+/// The documents that programs print about themselves.
 #[derive(Debug)]
 pub(super) struct Papers {
     /// File names and texts of completion scripts.

@@ -5,7 +5,7 @@ use modgate_value::{Object, Value};
 use super::{About, program::Program, sha256};
 use crate::supply::object;
 
-/// What went into a release beside the programs.
+/// The inputs of a release beside the programs.
 pub(super) struct Inputs<'i> {
     pub(super) programs: &'i [Program],
     /// `Cargo.lock`, which names every crate with its digest.
@@ -13,7 +13,7 @@ pub(super) struct Inputs<'i> {
     pub(super) authorities: &'i [u8],
     /// `rustc --version`.
     pub(super) compiler: String,
-    /// Who ran this, as a URI.
+    /// The builder, as a URI.
     pub(super) builder: &'i str,
     pub(super) base_url: Option<&'i str>,
 }

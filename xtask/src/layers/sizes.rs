@@ -15,7 +15,7 @@ const FILE: usize = 800;
 /// The lines a product function may have.
 const FUNCTION: usize = 100;
 
-/// What is too long in the crate whose sources are in `folder`.
+/// The files and functions that are too long in the crate whose sources are in `folder`.
 pub(super) fn of_crate(folder: &Path) -> Result<Vec<String>> {
     let mut files = Vec::new();
     rust_files(folder, &mut files)?;

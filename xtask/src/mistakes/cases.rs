@@ -32,7 +32,7 @@ pub(super) struct Case {
     pub(super) clean: bool,
 }
 
-/// What a case may have beside its files.
+/// The members that a case may have beside its files.
 const MEMBERS: [&str; 13] = [
     "id", "base", "file", "from", "to", "files", "run", "code", "hint", "says", "exit", "most",
     "clean",

@@ -1,4 +1,4 @@
-//! What a program says: its messages, with place, code and advice.
+//! The output of a program: its messages, with place, code and advice.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub(super) struct Message {
     /// `error`, `warning` or `note`.
     level: String,
-    /// What stands in brackets behind the level.
+    /// The text in brackets behind the level.
     pub(super) code: Option<String>,
     text: String,
     /// `file:line:column`.
@@ -16,7 +16,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Whether it is the note on how many policies are about the objects.
+    /// Whether it is the note on how many policies apply to the objects.
     pub(super) fn is_count(&self) -> bool {
         self.level == "note" && self.text.starts_with("0 of ")
     }

@@ -91,7 +91,7 @@ impl Example {
         title.map_or_else(|| self.folder.display().to_string(), str::to_owned)
     }
 
-    /// The objects that policies of the example are about.
+    /// The objects that policies of the example apply to.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &str> {
         let objects = self.files.iter().filter(|file| file.part == Some("object"));
         objects.map(|file| file.name.as_str())

@@ -62,7 +62,7 @@ fn walk(site: &Path, folder: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()>
     Ok(())
 }
 
-/// What a page links to, and what can be linked to in it.
+/// The links of a page, and the places in it that links can lead to.
 #[derive(Debug, Default)]
 struct Attributes {
     links: BTreeSet<String>,

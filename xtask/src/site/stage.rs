@@ -79,7 +79,7 @@ fn contents(examples: &[Example]) -> String {
     text
 }
 
-/// What pages are written with.
+/// The settings with which pages are written.
 struct Stage<'a> {
     root: &'a Path,
     examples: &'a [Example],

@@ -1,6 +1,6 @@
 //! Images that the build of ours begins with: each by digest, as a tag can move.
 
-/// What is wrong with the images of a Containerfile.
+/// The mistakes in the images of a Containerfile.
 pub(super) fn findings(recipe: &str) -> Vec<String> {
     let toolchain = argument(recipe, "RUST").unwrap_or_default();
     let mut stages = vec!["scratch".to_owned()];

@@ -135,7 +135,7 @@ validating webhook, which kubectl prints, and in the [status](status.md) of the 
 
 An annotation of the policy allows a warning. It needs a reason; several entries stand on lines of their
 own, or behind semicolons. `duplicate-key` concerns the text of a file, and `unknown-kind` and
-`unknown-group` are about documents that are not loaded: no annotation allows the latter two.
+`unknown-group` concern documents that are not loaded: no annotation allows the latter two.
 
 ```yaml
 metadata:
@@ -179,7 +179,7 @@ fn help_of(command: &[&str]) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// What the binary prints when it is called like this.
+/// The output of the binary with these arguments.
 fn printed(arguments: &[&str]) -> Result<String> {
     let output = Command::new(program::built()?)
         .args(arguments)

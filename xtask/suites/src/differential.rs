@@ -79,7 +79,7 @@ enum Of {
 struct Program {
     /// The command that is given it.
     verb: &'static str,
-    /// What stands in its files.
+    /// The documents in its files.
     documents: Vec<Value>,
 }
 
@@ -88,14 +88,14 @@ trait Desk {
     /// A random program that both can answer.
     fn program(&self, random: &mut Random) -> Program;
 
-    /// What the original and modgate answer, without what differs by a decision.
+    /// The answers of the original and of modgate, without the parts that differ by a decision.
     ///
     /// # Errors
     ///
     /// A program cannot be started, or its answer cannot be read.
     fn ask(&mut self, verb: &'static str, documents: &[Value]) -> Result<(Answer, Answer)>;
 
-    /// What else was counted.
+    /// Further counts.
     fn counts(&self) -> Vec<(String, u64)> {
         Vec::new()
     }
@@ -234,7 +234,7 @@ fn compare(original: &Answer, ours: &Answer) -> Outcome {
     }
 }
 
-/// What of the answers differs: a smaller program has to differ in the same.
+/// The parts in which the answers differ: a smaller program has to differ in the same.
 fn traits(original: &Answer, ours: &Answer) -> Vec<String> {
     match (original, ours) {
         (Answer::Found(theirs), Answer::Found(found)) => {

@@ -238,7 +238,7 @@ impl Request {
     }
 }
 
-/// What `--expect-…` asks of the answer.
+/// The requirements of `--expect-…` for the answer.
 pub(crate) struct Expected {
     pub(crate) allowed: Option<bool>,
     pub(crate) patch: Option<bool>,
@@ -346,7 +346,7 @@ impl Answer {
     }
 }
 
-/// What one connection saw.
+/// The results of one connection.
 #[derive(Default)]
 pub(crate) struct Outcome {
     /// Nanoseconds of each answered review that was sent after warming up.
@@ -414,7 +414,8 @@ struct Report {
     first_error: Option<String>,
     /// Ascending, nanoseconds.
     latencies: Vec<u64>,
-    /// What the server was before and after, and the processor time of the reviews that count.
+    /// The figures of the server before and after, and the processor time of the reviews that
+    /// count.
     process: Option<(ProcessFigures, ProcessFigures, Duration)>,
 }
 
@@ -526,7 +527,7 @@ pub(crate) fn percentile(latencies: &[u64], share: f64) -> f64 {
     Duration::from_nanos(nanos).as_secs_f64() * 1000.0
 }
 
-/// What Linux says of a process.
+/// The figures of Linux about a process.
 pub(crate) struct ProcessFigures {
     /// `VmRSS`, the memory it has resident.
     pub(crate) resident_kib: usize,

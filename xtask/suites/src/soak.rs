@@ -72,7 +72,7 @@ const FAULT_CHARS: usize = 400;
 /// How much more memory than in the first third of the time there may be later: 10 %.
 const GROWTH: (usize, usize) = (11, 10);
 
-/// What all threads of a run share.
+/// The state that all threads of a run share.
 struct Run {
     address: SocketAddr,
     cases: Vec<Case>,
@@ -81,7 +81,7 @@ struct Run {
     wrong: AtomicU64,
     failed: AtomicU64,
     attacks: AtomicU64,
-    /// What went wrong, and how often.
+    /// The faults, and how often they occurred.
     faults: Mutex<BTreeMap<String, u64>>,
     start: Instant,
     /// Nanoseconds of each answer to a well-behaved client in this minute.

@@ -133,7 +133,7 @@ struct Program {
     folder: PathBuf,
 }
 
-/// What there is to run.
+/// A job of the run.
 enum Job {
     Program(Program),
     /// The examples of documentation, which cargo itself compiles and runs.
@@ -280,7 +280,7 @@ fn mistakes() -> Result<Output> {
 }
 
 impl Program {
-    /// Of a line of `cargo --message-format=json`, if it is about such a program.
+    /// Of a line of `cargo --message-format=json`, if it describes such a program.
     fn of_message(message: &Value) -> Option<Self> {
         let is_test = message.get("profile")?.get("test")?.as_bool()?;
         let folder = Path::new(message.get("manifest_path")?.as_str()?).parent()?.to_owned();

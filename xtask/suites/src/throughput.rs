@@ -51,7 +51,7 @@ pub(crate) struct Args {
     seconds: u64,
 }
 
-/// Who decides about the Pods.
+/// The program that decides about the Pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decider {
     Nothing,
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(good)
 }
 
-/// How Pods are created; and Pods that the API server is asked about afterwards, as a dry run.
+/// How Pods are created; and Pods that are sent to the API server afterwards, as a dry run.
 pub(crate) struct Creation<'p> {
     pub(crate) connections: usize,
     pub(crate) seconds: u64,
@@ -133,8 +133,8 @@ pub(crate) struct Row {
     bindings: usize,
     seconds: u64,
     measured: Measured,
-    /// What the process that evaluates counted during the measurement: modgate evaluations of policies, the
-    /// API server validations that failed.
+    /// The count of the process that evaluates during the measurement: for modgate evaluations of
+    /// policies, for the API server validations that failed.
     counted: f64,
     /// Processor time.
     api_server: Duration,
@@ -143,7 +143,7 @@ pub(crate) struct Row {
     /// Resident memory at the end, in KiB.
     api_server_kib: usize,
     modgate_kib: Option<usize>,
-    /// What the API server says to each of the Pods.
+    /// The answer of the API server for each of the Pods.
     pub(crate) said: Vec<String>,
     /// The version of the API server.
     pub(crate) kubernetes: String,

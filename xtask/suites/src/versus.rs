@@ -148,11 +148,11 @@ impl Answers {
 /// All that a run found.
 #[derive(Debug, Default)]
 struct Report {
-    /// What ran, and where.
+    /// The programs and the machine.
     about: Vec<String>,
     rows: Vec<Row>,
     answers: Vec<Answers>,
-    /// What was not measured, and why.
+    /// The measurements that were left out, and why.
     left_out: Vec<String>,
     failed: Vec<String>,
 }

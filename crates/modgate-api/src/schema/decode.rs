@@ -32,7 +32,7 @@ fn error(path: &Path<'_>, message: impl Into<String>) -> DecodeError {
     DecodeError { path: path.to_string(), message: message.into() }
 }
 
-/// What its patterns are paid from stands beside its depth.
+/// The patterns spend the allowance beside the depth.
 fn schema(
     value: &Value,
     path: &Path<'_>,

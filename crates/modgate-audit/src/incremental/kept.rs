@@ -1,6 +1,6 @@
 //! The findings about one object, in few bytes: a cluster may have millions of violations.
 //!
-//! In front stands what every report needs, namely which units must be asked each time and how many
+//! In front stands what every report needs, namely which units must be evaluated each time and how many
 //! violations there are of what; behind it, packed, their words.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct PackedViolations {
     pub(super) labels: Json,
     /// Why it could not be evaluated completely.
     pub(super) errors: Vec<Str>,
-    /// Units that must be asked every time, by number.
+    /// Units that must be evaluated every time, by number.
     pub(super) volatile: Vec<UnitId>,
     /// Units that looked at the inventory, by number.
     pub(super) looked: Vec<UnitId>,
@@ -143,7 +143,7 @@ impl Kept {
         Some(Self { bytes: out.into(), dictionary })
     }
 
-    /// Units that must be asked every time, by number.
+    /// Units that must be evaluated every time, by number.
     pub(super) fn volatile(&self) -> impl Iterator<Item = UnitId> {
         let mut input = Input(&self.bytes);
         (0..input.number().unwrap_or_default()).map_while(move |_| input.id().ok())

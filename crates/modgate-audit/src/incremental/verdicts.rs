@@ -44,7 +44,7 @@ impl Verdicts {
         self.all.get(id as usize)?.as_ref()
     }
 
-    /// Whose verdict it is.
+    /// The unit that the verdict is of.
     pub(super) fn unit(&self, id: VerdictId) -> Option<UnitId> {
         self.get(id).map(|(unit, _)| *unit)
     }

@@ -9,7 +9,7 @@
     reason = "a test"
 )]
 
-mod world;
+mod fixture;
 
 use std::sync::atomic::AtomicBool;
 
@@ -20,7 +20,7 @@ use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::Value;
 use proptest::prelude::*;
 
-use self::world::{Edit, Seen, World};
+use self::fixture::{Edit, Fixture, Seen};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 const NAME: &str = "2026-01-02T03:04:05Z";
@@ -94,8 +94,8 @@ impl Sink for Deaf {
 
 /// What is known is what the reference finds, whether every violation is told or only totals and the
 /// first of them.
-fn assert_report(incremental: &mut Incremental, world: &World) {
-    let (expected_told, expected_said) = reference(world);
+fn assert_report(incremental: &mut Incremental, fixture: &Fixture) {
+    let (expected_told, expected_said) = reference(fixture);
     let seen = Seen::default();
     let report = incremental.report(NAME, LIMIT, &seen).expect("policies");
     assert_same(&told(seen), &expected_told);
@@ -110,21 +110,21 @@ fn assert_same(found: &[String], expected: &[String]) {
     assert!(found == expected, "missing {missing:#?}, too much {surplus:#?}");
 }
 
-fn reference(world: &World) -> (Vec<String>, Vec<String>) {
-    let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), OPTIONS);
-    let mut objects = world.objects.values().cloned();
+fn reference(fixture: &Fixture) -> (Vec<String>, Vec<String>) {
+    let policies = Policies::new(fixture.snapshot.clone(), fixture.inventory.clone(), OPTIONS);
+    let mut objects = fixture.objects.values().cloned();
     let mut source = || {
         let batch: Vec<_> = objects.by_ref().take(3).map(Item::new).collect();
         (!batch.is_empty()).then_some(batch)
     };
     let seen = Seen::default();
-    let report = audit(NAME, &policies, &mut source, &world.cluster, &seen, options(2));
+    let report = audit(NAME, &policies, &mut source, &fixture.cluster, &seen, options(2));
     (told(seen), said(&report.expect("not stopped")))
 }
 
 fn hand_in(
     incremental: &mut Incremental,
-    world: &World,
+    fixture: &Fixture,
     objects: impl IntoIterator<Item = Value, IntoIter: Send>,
 ) {
     let mut objects = objects.into_iter();
@@ -132,7 +132,7 @@ fn hand_in(
         let batch: Vec<_> = objects.by_ref().take(2).map(Item::new).collect();
         (!batch.is_empty()).then_some(batch)
     };
-    incremental.run(&mut source, &world.cluster, options(2));
+    incremental.run(&mut source, &fixture.cluster, options(2));
 }
 
 fn kind(object: &Value) -> GroupVersionKind {
@@ -140,10 +140,10 @@ fn kind(object: &Value) -> GroupVersionKind {
 }
 
 /// What a cluster that is watched gives: what changed, then what has to be looked at again.
-fn follow(incremental: &mut Incremental, world: &World, edits: Vec<Edit>) {
+fn follow(incremental: &mut Incremental, fixture: &Fixture, edits: Vec<Edit>) {
     for edit in edits {
         match edit {
-            Edit::Is(object) => hand_in(incremental, world, [object]),
+            Edit::Is(object) => hand_in(incremental, fixture, [object]),
             Edit::Gone((kind, namespace, name)) => {
                 let group = if kind == "Deployment" { "apps" } else { "" };
                 let kind = GroupVersionKind {
@@ -156,59 +156,59 @@ fn follow(incremental: &mut Incremental, world: &World, edits: Vec<Edit>) {
         }
     }
     for stale in incremental.stale() {
-        let wanted = world.objects.values().filter(|object| {
+        let wanted = fixture.objects.values().filter(|object| {
             let subject = ObjectRef::of_object(object);
             kind(object) == stale.kind
                 && stale.objects.contains(&(subject.namespace.clone(), subject.name))
         });
         let wanted: Vec<Value> = wanted.cloned().collect();
         assert_eq!(wanted.len(), stale.objects.len(), "what is gone is not stale");
-        hand_in(incremental, world, wanted);
+        hand_in(incremental, fixture, wanted);
     }
     assert_eq!(incremental.stale(), [], "everything is up to date");
 }
 
 /// What listing everything again gives.
-fn list(incremental: &mut Incremental, world: &World) {
+fn list(incremental: &mut Incremental, fixture: &Fixture) {
     let kinds: Vec<_> =
-        incremental.kinds().cloned().chain(world.objects.values().map(kind)).collect();
+        incremental.kinds().cloned().chain(fixture.objects.values().map(kind)).collect();
     kinds.iter().for_each(|kind| incremental.begin(kind));
-    hand_in(incremental, world, world.objects.values().cloned().collect::<Vec<_>>());
+    hand_in(incremental, fixture, fixture.objects.values().cloned().collect::<Vec<_>>());
     kinds.iter().for_each(|kind| incremental.end(kind));
 }
 
 type Pass = (bool, Vec<(u8, u8, u8)>);
 
 fn check(passes: &[Pass]) {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     // Something of everything to begin with.
     for which in 0..48 {
-        world.edit(0, which, which.wrapping_mul(37) | 1);
+        fixture.edit(0, which, which.wrapping_mul(37) | 1);
     }
     for which in 0..16 {
-        world.edit(3, which, which.wrapping_mul(7) | 1);
-        world.edit(5, which, 1 + 2 * which);
-        world.edit(4, which, which.wrapping_mul(19) | 1);
-        world.edit(6, which, which.wrapping_mul(3) | 1);
-        world.edit(10, which, which.wrapping_mul(5) | 1);
-        world.edit(11, which, which.wrapping_mul(3) | 1);
+        fixture.edit(3, which, which.wrapping_mul(7) | 1);
+        fixture.edit(5, which, 1 + 2 * which);
+        fixture.edit(4, which, which.wrapping_mul(19) | 1);
+        fixture.edit(6, which, which.wrapping_mul(3) | 1);
+        fixture.edit(10, which, which.wrapping_mul(5) | 1);
+        fixture.edit(11, which, which.wrapping_mul(3) | 1);
     }
     let mut incremental = Incremental::new(OPTIONS);
-    incremental.adopt(&world.snapshot, &world.inventory, &world.cluster);
-    list(&mut incremental, &world);
+    incremental.adopt(&fixture.snapshot, &fixture.inventory, &fixture.cluster);
+    list(&mut incremental, &fixture);
     for (is_listed, edits) in passes {
-        assert_report(&mut incremental, &world);
+        assert_report(&mut incremental, &fixture);
         let edits: Vec<Edit> =
-            edits.iter().filter_map(|(a, b, c)| world.edit(*a, *b, *c)).collect();
-        world.cluster.tick();
-        incremental.adopt(&world.snapshot, &world.inventory, &world.cluster);
+            edits.iter().filter_map(|(a, b, c)| fixture.edit(*a, *b, *c)).collect();
+        fixture.cluster.tick();
+        incremental.adopt(&fixture.snapshot, &fixture.inventory, &fixture.cluster);
         if *is_listed {
-            list(&mut incremental, &world);
+            list(&mut incremental, &fixture);
         } else {
-            follow(&mut incremental, &world, edits);
+            follow(&mut incremental, &fixture, edits);
         }
     }
-    assert_report(&mut incremental, &world);
+    assert_report(&mut incremental, &fixture);
 }
 
 proptest! {
@@ -235,87 +235,87 @@ fn each_kind_of_change() {
 
 #[test]
 fn what_did_not_change_is_not_evaluated() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     for which in 0..48 {
-        world.edit(0, which, 1);
+        fixture.edit(0, which, 1);
     }
     for which in 0..3 {
-        world.edit(3, which, 1);
-        world.edit(5, which, 1);
-        world.edit(4, which, 1);
+        fixture.edit(3, which, 1);
+        fixture.edit(5, which, 1);
+        fixture.edit(4, which, 1);
     }
     let mut incremental = Incremental::new(OPTIONS);
-    incremental.adopt(&world.snapshot, &world.inventory, &world.cluster);
-    list(&mut incremental, &world);
+    incremental.adopt(&fixture.snapshot, &fixture.inventory, &fixture.cluster);
+    list(&mut incremental, &fixture);
     let evaluated = |incremental: &mut Incremental| {
         let report = incremental.report(NAME, LIMIT, &Deaf).expect("policies");
         (report.counts.evaluated, report.counts.asked)
     };
     let (first, asked) = evaluated(&mut incremental);
-    assert_eq!(first, world.objects.len() as u64);
+    assert_eq!(first, fixture.objects.len() as u64);
 
-    let mut pass = |world: &mut World, change: &dyn Fn(&mut World)| {
-        change(world);
-        incremental.adopt(&world.snapshot, &world.inventory, &world.cluster);
-        list(&mut incremental, world);
+    let mut pass = |fixture: &mut Fixture, change: &dyn Fn(&mut Fixture)| {
+        change(fixture);
+        incremental.adopt(&fixture.snapshot, &fixture.inventory, &fixture.cluster);
+        list(&mut incremental, fixture);
         evaluated(&mut incremental)
     };
-    assert_eq!(pass(&mut world, &|_| {}), (0, 0));
-    let (objects, _) = pass(&mut world, &|world| {
-        world.edit(0, 0, 9);
+    assert_eq!(pass(&mut fixture, &|_| {}), (0, 0));
+    let (objects, _) = pass(&mut fixture, &|fixture| {
+        fixture.edit(0, 0, 9);
     });
     assert_eq!(objects, 1, "one object changed");
-    let (objects, questions) = pass(&mut world, &|world| {
-        world.edit(4, 0, 1 + 8);
+    let (objects, questions) = pass(&mut fixture, &|fixture| {
+        fixture.edit(4, 0, 1 + 8);
     });
     let others = ["Deployment", "Service"];
-    let concerned = world.objects.keys().filter(|(kind, ..)| others.contains(&kind.as_str()));
+    let concerned = fixture.objects.keys().filter(|(kind, ..)| others.contains(&kind.as_str()));
     let concerned = concerned.count() as u64;
     assert_eq!((objects, questions), (concerned, concerned), "one constraint changed");
     assert!(questions < asked);
-    let (objects, _) = pass(&mut world, &|world| {
-        world.edit(3, 2, 2);
+    let (objects, _) = pass(&mut fixture, &|fixture| {
+        fixture.edit(3, 2, 2);
     });
     assert!(objects > 0 && objects < first, "one Namespace changed: {objects}");
-    let unread = |world: &mut World| {
-        world.edit(6, 0, 1);
+    let unread = |fixture: &mut Fixture| {
+        fixture.edit(6, 0, 1);
     };
-    assert_eq!(pass(&mut world, &unread), (0, 0), "nobody looks at Pods of the inventory");
-    let read = |world: &mut World| {
-        world.edit(6, 1, 1);
+    assert_eq!(pass(&mut fixture, &unread), (0, 0), "nobody looks at Pods of the inventory");
+    let read = |fixture: &mut Fixture| {
+        fixture.edit(6, 1, 1);
     };
-    let (objects, questions) = pass(&mut world, &read);
+    let (objects, questions) = pass(&mut fixture, &read);
     assert_eq!(objects, questions, "one constraint looks at Services of the inventory");
     assert!(objects > 1);
-    let (one, _) = pass(&mut world, &|world| {
-        world.edit(0, 0, 2);
+    let (one, _) = pass(&mut fixture, &|fixture| {
+        fixture.edit(0, 0, 2);
     });
     assert_eq!(one, 1, "one Pod is other, and now the constraint does not look that far");
-    let (fewer, _) = pass(&mut world, &|world| {
-        world.edit(6, 1, 2);
+    let (fewer, _) = pass(&mut fixture, &|fixture| {
+        fixture.edit(6, 1, 2);
     });
     assert_eq!(fewer, objects - 1, "only objects whose evaluation looked at the inventory");
-    let kinds = |world: &World, kind: &str| {
-        world.objects.keys().filter(|(known, ..)| known == kind).count() as u64
+    let kinds = |fixture: &Fixture, kind: &str| {
+        fixture.objects.keys().filter(|(known, ..)| known == kind).count() as u64
     };
-    let bound = |world: &mut World| {
-        world.edit(10, 0, 1);
-        world.edit(10, 1, 1);
-        world.edit(11, 0, 1);
+    let bound = |fixture: &mut Fixture| {
+        fixture.edit(10, 0, 1);
+        fixture.edit(10, 1, 1);
+        fixture.edit(11, 0, 1);
     };
-    let all = pass(&mut world, &bound);
-    let pods = kinds(&world, "Pod");
+    let all = pass(&mut fixture, &bound);
+    let pods = kinds(&fixture, "Pod");
     assert_eq!(all, (pods, pods), "one ValidatingAdmissionPolicy about Pods");
-    let passed = |world: &mut World| {
-        world.edit(11, 0, 2);
+    let passed = |fixture: &mut Fixture| {
+        fixture.edit(11, 0, 2);
     };
-    assert_eq!(pass(&mut world, &passed), (pods, pods), "another object is passed");
-    let same = |world: &mut World| {
-        world.edit(11, 0, 2);
+    assert_eq!(pass(&mut fixture, &passed), (pods, pods), "another object is passed");
+    let same = |fixture: &mut Fixture| {
+        fixture.edit(11, 0, 2);
     };
-    assert_eq!(pass(&mut world, &same), (0, 0), "the same object is passed");
-    let acts = |world: &mut World| {
-        world.edit(10, 1, 2);
+    assert_eq!(pass(&mut fixture, &same), (0, 0), "the same object is passed");
+    let acts = |fixture: &mut Fixture| {
+        fixture.edit(10, 1, 2);
     };
-    assert_eq!(pass(&mut world, &acts), (pods, pods), "the binding is another one");
+    assert_eq!(pass(&mut fixture, &acts), (pods, pods), "the binding is another one");
 }

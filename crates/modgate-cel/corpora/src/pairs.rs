@@ -1,4 +1,4 @@
-//! What `tests/record/cel` writes.
+//! The files that `tests/record/cel` writes.
 //!
 //! `cel-pairs-*.json`: functions and operators with pairs and triples of values. `cel-typings.json`:
 //! expressions whose types are in doubt, with the texts of their errors. `cel-calls.json`: the same for

@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Variables {
-    /// What those come to that read nothing but `input`, whose value `activation` has, and one another. `digest`
+    /// The values of those that read nothing but `input`, whose value `activation` has, and one another. `digest`
     /// gives texts their keys.
     pub fn ahead(
         &self,

@@ -140,7 +140,7 @@ pub struct Evaluation<'a> {
     pub(crate) arena: &'a Arena,
     pub(crate) budget: &'a Budget<'a>,
     variables: &'a Variables,
-    /// What variables came to, by their places.
+    /// The values of variables, by their places.
     values: &'a [Cell<Option<Slot<'a>>>],
     /// The variables that were paid for, by their places; only while sharing. Those that are known ahead may have no
     /// value yet.
@@ -159,7 +159,7 @@ pub struct Evaluation<'a> {
     elsewhere: Cell<Spent>,
 }
 
-/// What a variable came to.
+/// The value of a variable.
 #[derive(Clone, Copy)]
 struct Slot<'a> {
     value: Kept<'a>,
@@ -362,7 +362,7 @@ impl<'a> Evaluation<'a> {
         Some(Slot { value: known.outcome(self.arena), shared: None })
     }
 
-    /// What a variable is known to come to. It was computed with the limits of validations.
+    /// The value of a variable, if it is known. It was computed with the limits of validations.
     fn ahead(&self, keys: &'a VariableKeys, index: usize) -> Option<&'a Known> {
         let is_limited_alike = self.limits.expression == CostLimits::VALIDATIONS.expression;
         keys.ahead(index).filter(|_| is_limited_alike)

@@ -1,4 +1,4 @@
-//! What cel-go 0.26 does otherwise than 0.30, by the recordings of both.
+//! The differences of cel-go 0.26 from 0.30, by the recordings of both.
 
 use super::{
     Native, Table, convert, lists,

@@ -19,11 +19,11 @@ const MAX_PARTS: usize = 256;
 /// So are those of more bytes of text.
 const MAX_BYTES: usize = 8192;
 
-/// What variables come to, by their places, as far as that is known.
+/// The values of variables, by their places, as far as they are known.
 #[derive(Debug, Clone, Default)]
 pub struct Ahead(Box<[Option<Known>]>);
 
-/// What a variable comes to, and what it takes.
+/// The value of a variable, and its cost.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     result: Result<Fixed, EvalError>,
@@ -53,7 +53,8 @@ impl Ahead {
 }
 
 impl Known {
-    /// What an evaluation found; `None` where that is too large, or has no owned form. `digest` gives texts their keys.
+    /// The result of an evaluation; `None` if it is too large, or has no owned form. `digest` gives
+    /// texts their keys.
     pub(crate) fn of(
         shared: &Shared<'_>,
         behind: u64,
@@ -95,7 +96,7 @@ enum Fixed {
     Optional(Option<Box<Fixed>>),
 }
 
-/// What is left of the bounds.
+/// The rest of the bounds.
 struct Room {
     parts: usize,
     bytes: usize,

@@ -398,7 +398,8 @@ mod tests {
         until(&mut follower, "it works", |follower| follower.failed().next().is_none()).await;
     }
 
-    /// Whose pages the API server keeps for too short a time is listed again, and fails only if that goes on.
+    /// A kind whose pages the API server keeps for too short a time is listed again, and fails only
+    /// if that repeats.
     #[tokio::test]
     async fn a_list_that_expires_is_begun_again() {
         const PAGE: &str = r#"{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1", "continue": "b"},

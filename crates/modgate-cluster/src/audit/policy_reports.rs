@@ -84,7 +84,7 @@ const LABELS: [(&str, &str); 2] =
 const HASH: &str = "modgate/content-hash";
 /// The annotation that says how many violations are counted but not listed.
 const LEFT_OUT: &str = "modgate/results-left-out";
-/// Who found it.
+/// The source of a result.
 const SOURCE: &str = "modgate";
 
 /// Gathers what reports will say, no more than they will list.

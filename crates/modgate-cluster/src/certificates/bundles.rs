@@ -10,7 +10,7 @@ use modgate_value::Value;
 use super::super::object::Stored;
 use crate::authority::{Certificate, to_pem};
 
-/// Who signed the certificates of KubeMod's installation (spec `kubemod.md`, 7.4).
+/// The authority that signed the certificates of KubeMod's installation (spec `kubemod.md`, 7.4).
 const KUBEMOD_AUTHORITY: &str = "KubeMod";
 
 /// The missing bundles of a configuration: for each webhook whose bundle is another, its name and the bundle it

@@ -51,7 +51,7 @@ pub(crate) fn status(loaded: &Loaded) -> Value {
         .collect()
 }
 
-/// The field, the place in its text if the message is about a part of it, what is wrong, and the code of
+/// The field, the place in its text if the message concerns a part of it, what is wrong, and the code of
 /// a warning.
 fn text(problem: &Problem) -> String {
     let Problem { field, message, .. } = problem;

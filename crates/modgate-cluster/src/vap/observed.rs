@@ -151,7 +151,7 @@ impl Observed {
     }
 
     /// The findings of the API server's controllers when they checked the types of a policy's
-    /// expressions, if that is about the policy as it is now.
+    /// expressions, if that concerns the present version of the policy.
     pub(super) fn type_warnings(&self, name: &str) -> Vec<String> {
         let Some(policy) = self.policies.by_name.get(name) else { return Vec::new() };
         let generation = |path: &[&str]| policy.path(path).and_then(Value::as_i64);

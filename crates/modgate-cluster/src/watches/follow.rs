@@ -160,7 +160,7 @@ impl Watch {
                 };
                 let error = match event {
                     Ok(event) => {
-                        // Others come before anything was asked, or seen to its end.
+                        // Others come before the first request, or before its end.
                         if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                             failures = 0;
                         }

@@ -1,4 +1,4 @@
-//! What evaluations reached of the cluster's own policies.
+//! Coverage of the cluster's own policies.
 
 use super::{
     CompiledMutatingPolicy, CompiledPolicy, PolicyKind, PolicySet,
@@ -71,7 +71,7 @@ impl PolicySet {
 }
 
 impl Base {
-    /// What policies of both kinds have.
+    /// The coverage of a policy of either kind.
     fn coverage(&self) -> Coverage {
         let mut coverage = Coverage::default();
         for (index, (_, program)) in self.variables.iter().enumerate() {

@@ -24,7 +24,7 @@ const MAX_KINDS: usize = 10;
 /// How deep types are declared; what is deeper may be anything.
 const MAX_DEPTH: usize = 24;
 
-/// What is wrong with an expression, given the types of objects.
+/// A mistake in an expression, given the types of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpressionWarning {
     /// The field, as in `fieldRef` of `status.typeChecking`.
@@ -52,7 +52,7 @@ impl ExpressionWarning {
     }
 }
 
-/// What the type checking makes of quantities.
+/// How type checking treats quantities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantities {
     /// As the API server: it knows no member that is a quantity, or has quantities in it, and calls
@@ -133,7 +133,7 @@ fn kinds_of(rules: &[ResourceRule], types: &Types) -> BTreeSet<GroupVersionKind>
     found
 }
 
-/// What an expression may name if the object is of this kind.
+/// The names that an expression may use if the object is of this kind.
 fn environment(
     kind: &GroupVersionKind,
     spec: &PolicySpec,

@@ -95,10 +95,10 @@ pub struct Types {
     named: Arc<BTreeMap<&'static str, Named>>,
 }
 
-/// A named type. It is read when it is asked for first: of hundreds a run needs a few.
+/// A named type. It is read at its first use: of hundreds a run needs a few.
 #[derive(Debug)]
 struct Named {
-    /// What stands behind its name in the table.
+    /// The text behind its name in the table.
     text: &'static str,
     atom: OnceLock<Atom>,
 }

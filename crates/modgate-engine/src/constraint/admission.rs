@@ -267,7 +267,7 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// Why it cannot be decided, and the name of the object it was about.
+    /// Why it cannot be decided, and the name of the object.
     pub(super) fn matches(
         &self,
         criteria: &Criteria,

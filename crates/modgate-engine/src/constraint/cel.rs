@@ -101,7 +101,7 @@ impl CelDriver {
         let decoded = CelSource::from_value(source).map_err(refused)?;
         let failure_policy = decoded.failure_policy(options.failure_policy).map_err(refused)?;
         let mut problems = unknown_fields(source, &field);
-        // Validations whose key is misspelt are told there.
+        // That place reports validations whose key is misspelt.
         let is_misspelt = problems.iter().any(|it| {
             let key = it.field.rsplit('.').next().unwrap_or_default();
             it.code == Some(Code::UnknownField) && near::nearest(key, ["validations"]).is_some()

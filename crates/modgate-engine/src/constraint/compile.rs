@@ -61,7 +61,7 @@ pub struct CompiledConstraint {
     shared: Option<Arc<Keys>>,
     /// Its cost, with every version of the template.
     usage: Usage,
-    /// What its match block decides, if its template is observed.
+    /// Counts of the results of its match block, if its template is observed.
     matched: Option<Arc<MatchCounts>>,
 }
 
@@ -76,7 +76,7 @@ impl Block {
     }
 }
 
-/// What match blocks decided for one object: many constraints have the same one.
+/// The results of match blocks for one object: many constraints have the same block.
 #[derive(Debug, Default)]
 pub(super) struct Decided {
     all: BTreeMap<Block, bool>,

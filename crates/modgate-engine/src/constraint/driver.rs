@@ -207,7 +207,7 @@ pub struct RegoDriver {
     contents: bool,
     /// The compiled forms of constraints in force, by their parameters: equal ones share one.
     specialized: Mutex<BTreeMap<Value, Weak<Program>>>,
-    /// What evaluations reach, if it is observed.
+    /// The coverage of evaluations, if it is observed.
     coverage: Option<eval::Coverage>,
 }
 

@@ -85,7 +85,7 @@ impl Violation {
         }
     }
 
-    /// Who owns the constraint and what to do.
+    /// The owner of the constraint, and what to do.
     pub fn guidance(&self) -> Guidance {
         Guidance::of_annotations(&self.annotations)
     }
@@ -109,7 +109,7 @@ pub fn review<'c>(
     sorted(all)
 }
 
-/// What one of several constraints finds.
+/// The violations of one of several constraints.
 #[derive(Debug)]
 pub struct Reviewed<'c> {
     /// The constraint.
@@ -236,8 +236,8 @@ fn sorted(mut all: Vec<Found<'_>>) -> Vec<Violation> {
     found.map(Found::violation).collect()
 }
 
-/// What violations are sorted by first, the place of the action among all and the beginning of the message, and
-/// their places; `None` if there are too many actions.
+/// The first sort keys of violations (the rank of the action and the beginning of the message) with
+/// the index of each; `None` if there are too many actions.
 fn keys(all: &[Found<'_>]) -> Option<Vec<(u128, usize)>> {
     let mut actions: Vec<&str> = Vec::new();
     for found in all {

@@ -464,10 +464,10 @@ fn missing_rule(resource: &Value, problem: TemplateProblem) -> TemplateProblem {
     }
 }
 
-/// Errors of Rego with the text they are about, each place once.
+/// Errors of Rego with their text, each place once.
 fn rego_problems(resource: &Value, errors: &[modgate_rego::Error]) -> Vec<TemplateProblem> {
     let mut problems: Vec<TemplateProblem> = Vec::new();
-    // One rule that is wrong gives the engine's own module several errors; the last is about the result.
+    // One rule that is wrong gives the engine's own module several errors; the last concerns the result.
     let of_rule = |error: &modgate_rego::Error| error.file == source::WRAPPER_NAME;
     let last = errors.iter().rposition(of_rule);
     for (index, error) in errors.iter().enumerate() {
@@ -492,8 +492,10 @@ fn rego_problems(resource: &Value, errors: &[modgate_rego::Error]) -> Vec<Templa
         let of_package = of_package.and_then(advice::package).map(|(span, _)| span);
         let span = of_package.unwrap_or(span);
         // Rego of another version is one mistake, of which OPA reports each statement.
-        let is_told = |known: &TemplateProblem| known.field == field && known.help == help;
-        if error.code == modgate_rego::Code::Parse && help.is_some() && problems.iter().any(is_told)
+        let is_reported = |known: &TemplateProblem| known.field == field && known.help == help;
+        if error.code == modgate_rego::Code::Parse
+            && help.is_some()
+            && problems.iter().any(is_reported)
         {
             continue;
         }

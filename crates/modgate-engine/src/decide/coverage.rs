@@ -1,4 +1,4 @@
-//! What evaluations reached of policies that change objects, from their explanations.
+//! Coverage of policies that change objects, from their explanations.
 
 use modgate_value::Value;
 
@@ -11,8 +11,9 @@ use crate::{
 };
 
 impl Snapshot {
-    /// What evaluations reached of the expressions and messages of one of the cluster's own policies, and of the Go
-    /// templates of a ModRule; nothing unless [`observed`](crate::constraint::TemplateOptions::observed) is on.
+    /// The coverage of the expressions and messages of one of the cluster's own policies, and of
+    /// the Go templates of a ModRule; empty unless
+    /// [`observed`](crate::constraint::TemplateOptions::observed) is on.
     pub fn coverage(&self, policy: &Value) -> Coverage {
         let mut id = PolicyId::of_object(policy);
         let mut coverage = self.cluster_policies().coverage_of(&id).unwrap_or_default();

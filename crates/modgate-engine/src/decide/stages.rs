@@ -27,7 +27,7 @@ pub struct Stages {
     pub(super) caller: Caller,
 }
 
-/// Who runs the stages, hence which of them a request reaches.
+/// The caller of the stages. It determines which of them a request reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
     /// The API server, which sends what the configuration of the webhook lets through.
@@ -95,7 +95,7 @@ impl Stages {
     pub const SUITE_CHANGES: Self =
         Self { mutating_policies: true, mutators: true, caller: Caller::Gator, ..Self::MODRULES };
 
-    /// What ValidatingAdmissionPolicies find in a case of `verify`.
+    /// ValidatingAdmissionPolicies, for a case of `verify`.
     pub const SUITE_POLICIES: Self = Self { caller: Caller::Gator, ..Self::VALIDATING_POLICIES };
 
     /// The assertions of a case of `gator verify`: constraints, also on what the object expands to.
@@ -107,7 +107,7 @@ impl Stages {
         Self { caller: Caller::Command, ..self }
     }
 
-    /// What webhooks and commands run, by name.
+    /// The stages of webhooks and commands, by name.
     const NAMED: [(&'static str, Self); 8] = [
         ("modrules", Self::MODRULES),
         ("rejections", Self::REJECTIONS),

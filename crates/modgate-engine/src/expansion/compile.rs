@@ -58,10 +58,10 @@ pub enum CompileError {
     /// It does not say where the resultant stands.
     #[error("ExpansionTemplate {0} has empty source field")]
     NoSource(Str),
-    /// It does not say what the resultant is.
+    /// It does not name the kind of the resultant.
     #[error("ExpansionTemplate {0} has empty generatedGVK field")]
     NoGenerated(Str),
-    /// It does not say what it expands.
+    /// It does not name the kinds that it expands.
     #[error("ExpansionTemplate {0} must specify ApplyTo")]
     NoApplyTo(Str),
     /// It expands what it makes.

@@ -44,7 +44,7 @@ pub struct ExpansionRequest<'a> {
     pub object: &'a Value,
     /// Its Namespace, where there is one and it is known.
     pub namespace: Option<&'a Value>,
-    /// Who asks.
+    /// The user.
     pub username: &'a str,
     /// The mutators for resultants.
     pub mutators: &'a MutationSystem,
@@ -65,7 +65,7 @@ pub struct Resultant {
     pub object: Value,
     /// The template that made it.
     pub template: Arc<CompiledTemplate>,
-    /// How its mutators came to that, if it was asked for.
+    /// The explanation of its mutators, if the caller wants it.
     pub mutation: Option<MutationExplanation>,
 }
 

@@ -10,7 +10,7 @@ use super::{
     Op, PatchOperation, Tree,
     find::step,
     pointer,
-    tree::{ONLY, Opened, Shape, Turn},
+    tree::{Editor, ONLY, Opened, Shape},
 };
 
 /// How many nulls one `add` may put in front of the index it names.
@@ -107,7 +107,7 @@ pub fn apply(
     apply_in(tree, operation, ONLY, budget).map(|_| ())
 }
 
-/// As [`apply`], for one of several users of the tree. Returns whether it may have changed anything.
+/// As [`apply`], for one of several editors of the tree. Returns whether it may have changed anything.
 ///
 /// # Errors
 ///
@@ -115,13 +115,13 @@ pub fn apply(
 pub(crate) fn apply_in(
     tree: &mut Tree<'_>,
     operation: &PatchOperation,
-    turn: Turn,
+    editor: Editor,
     budget: &Budget<'_>,
 ) -> Result<bool, ApplyError> {
     budget.spend(1)?;
     budget.allocate(operation.path.len())?;
     budget.spend(cost_of(operation.path.len()))?;
-    let at = At { op: operation.op, path: &operation.path, turn };
+    let at = At { op: operation.op, path: &operation.path, editor };
     let Some(segments) = pointer::segments(&operation.path) else {
         return match operation.op {
             Op::Remove => Ok(false),
@@ -150,7 +150,7 @@ pub(crate) fn apply_in(
     if segments.len() + below > MAX_DEPTH {
         return Err(ApplyError::Depth { op: at.name(), path: at.path.to_owned() });
     }
-    if changes_nothing(tree, operation.op, segments, &value, turn) {
+    if changes_nothing(tree, operation.op, segments, &value, editor) {
         return Ok(false);
     }
     match operation.op {
@@ -217,12 +217,19 @@ fn depth(value: &Value, budget: &Budget<'_>) -> Result<usize, Exhausted> {
 /// Whether an operation only confirms what an untouched part of the document says already: then
 /// nothing needs to be opened. Text is left to be opened, because that shows when it is printed.
 ///
-/// What an earlier turn touched counts as untouched.
-fn changes_nothing(tree: &Tree<'_>, op: Op, segments: &[&str], value: &Value, turn: Turn) -> bool {
+/// A part that an earlier editor touched counts as untouched.
+fn changes_nothing(
+    tree: &Tree<'_>,
+    op: Op,
+    segments: &[&str],
+    value: &Value,
+    editor: Editor,
+) -> bool {
     let mut node = tree;
     let mut rest = segments;
     loop {
-        let is_open = matches!(node, Tree::Object(_, last) | Tree::Array(_, last) if *last == turn);
+        let is_open =
+            matches!(node, Tree::Object(_, last) | Tree::Array(_, last) if *last == editor);
         match rest {
             [segment, tail @ ..] if is_open => {
                 let Some(Node::Tree(member)) = Node::Tree(node).step(segment) else { return false };
@@ -296,7 +303,7 @@ impl<'n, 't> Node<'n, 't> {
 struct At<'p> {
     op: Op,
     path: &'p str,
-    turn: Turn,
+    editor: Editor,
 }
 
 impl At<'_> {
@@ -346,7 +353,7 @@ impl At<'_> {
         budget: &Budget<'_>,
     ) -> Result<Option<&'n mut Tree<'t>>, ApplyError> {
         budget.spend(1)?;
-        Ok(match node.open(self.turn, budget)? {
+        Ok(match node.open(self.editor, budget)? {
             None => None,
             Some(Opened::Object(members)) => {
                 let key = unescape(segment);
@@ -374,15 +381,15 @@ impl At<'_> {
         budget.spend(1)?;
         let created = || -> Result<Tree<'t>, ApplyError> {
             match pointer::index(next) {
-                None => Ok(Tree::Object(Vec::new(), self.turn)),
+                None => Ok(Tree::Object(Vec::new(), self.editor)),
                 Some(index) if index < -1 => Err(self.out_of_range(index, 0)),
                 Some(index) => {
                     let padding = self.padding(index, index.max(0).unsigned_abs(), budget)?;
-                    Ok(Tree::Array(padding, self.turn))
+                    Ok(Tree::Array(padding, self.editor))
                 }
             }
         };
-        match node.open(self.turn, budget)? {
+        match node.open(self.editor, budget)? {
             None => Err(self.scalar(level)),
             Some(Opened::Object(members)) => {
                 let key = unescape(segment);
@@ -458,7 +465,7 @@ impl At<'_> {
         value: Value,
         budget: &Budget<'_>,
     ) -> Result<(), ApplyError> {
-        match node.open(self.turn, budget)? {
+        match node.open(self.editor, budget)? {
             None => return Err(self.scalar(level)),
             Some(Opened::Object(members)) => {
                 let key = unescape(segment);
@@ -492,7 +499,7 @@ impl At<'_> {
         segment: &str,
         budget: &Budget<'_>,
     ) -> Result<(), ApplyError> {
-        match node.open(self.turn, budget)? {
+        match node.open(self.editor, budget)? {
             None => {}
             Some(Opened::Object(members)) => {
                 let key = unescape(segment);
@@ -679,18 +686,18 @@ mod tests {
         /// Rules that change one tree in turn come to the same, and pay the same, as those that open the
         /// document anew.
         #[test]
-        fn turns_are_as_good_as_trees(
+        fn editors_are_as_good_as_trees(
             rules in prop::collection::vec(prop::collection::vec(operation(), 1..4), 1..8),
         ) {
             let mut document = Value::from_json(DOC.as_bytes()).expect(DOC);
             let mut shared = Tree::from(document.clone());
-            for (turn, operations) in (1..).zip(&rules) {
+            for (editor, operations) in (1..).zip(&rules) {
                 let (mut own, alone) = (Tree::from(document.clone()), Budget::unlimited());
                 let together = Budget::unlimited();
                 for operation in operations {
                     let before = own.clone().into_value();
                     let one = apply(&mut own, operation, &alone);
-                    let other = apply_in(&mut shared, operation, turn, &together);
+                    let other = apply_in(&mut shared, operation, editor, &together);
                     let changed = *other.as_ref().unwrap_or(&true);
                     prop_assert_eq!(&one, &other.map(|_| ()));
                     prop_assert_eq!(alone.steps_spent(), together.steps_spent());

@@ -9,18 +9,18 @@ pub enum Tree<'t> {
     Value(Value),
     /// Untouched, as text; must be valid JSON.
     Text(&'t str),
-    /// An opened object, sorted by key, and the turn that opened it last.
-    Object(Vec<(Str, Tree<'t>)>, Turn),
-    /// An opened array, and the turn that opened it last.
-    Array(Vec<Tree<'t>>, Turn),
+    /// An opened object, sorted by key, and the editor that opened it last.
+    Object(Vec<(Str, Tree<'t>)>, Editor),
+    /// An opened array, and the editor that opened it last.
+    Array(Vec<Tree<'t>>, Editor),
 }
 
-/// The number of one user of a tree that several change one after the other. Each pays for what it opens as if
-/// no user had opened it before: the cost of a user does not depend on the others.
-pub(crate) type Turn = u32;
+/// The number of one editor of a tree that several change one after the other. Each pays for the containers that it
+/// opens as if no editor had opened them before: the cost of an editor does not depend on the others.
+pub(crate) type Editor = u32;
 
-/// The turn of a tree that has one user.
-pub(super) const ONLY: Turn = 0;
+/// The editor of a tree that has only one.
+pub(super) const ONLY: Editor = 0;
 
 /// Operations on a node that do not open it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,31 +63,31 @@ impl<'t> Tree<'t> {
         }
     }
 
-    /// Opens a container; `None` for anything else. Costs a step per member, once in a turn.
+    /// Opens a container; `None` for anything else. Costs a step per member, once for each editor.
     pub(super) fn open(
         &mut self,
-        turn: Turn,
+        editor: Editor,
         budget: &Budget<'_>,
     ) -> Result<Option<Opened<'_, 't>>, Exhausted> {
         let opened = match &*self {
             Self::Value(Value::Object(object)) => {
                 budget.spend(object.len() as u64)?;
                 let members = object.iter().map(|(key, value)| (key.clone(), value.clone().into()));
-                Some(Self::Object(members.collect(), turn))
+                Some(Self::Object(members.collect(), editor))
             }
             Self::Value(Value::Array(array)) => {
                 budget.spend(array.len() as u64)?;
-                Some(Self::Array(array.iter().cloned().map(Self::Value).collect(), turn))
+                Some(Self::Array(array.iter().cloned().map(Self::Value).collect(), editor))
             }
             Self::Text(text) if matches!(self.shape(), Shape::Object | Shape::Array) => {
                 budget.spend(text.len() as u64)?;
-                Some(open_text(text, turn))
+                Some(open_text(text, editor))
             }
-            Self::Object(members, last) if *last != turn => {
+            Self::Object(members, last) if *last != editor => {
                 budget.spend(members.len() as u64)?;
                 None
             }
-            Self::Array(elements, last) if *last != turn => {
+            Self::Array(elements, last) if *last != editor => {
                 budget.spend(elements.len() as u64)?;
                 None
             }
@@ -98,11 +98,11 @@ impl<'t> Tree<'t> {
         }
         Ok(match self {
             Self::Object(members, last) => {
-                *last = turn;
+                *last = editor;
                 Some(Opened::Object(members))
             }
             Self::Array(elements, last) => {
-                *last = turn;
+                *last = editor;
                 Some(Opened::Array(elements))
             }
             Self::Value(_) | Self::Text(_) => None,
@@ -202,12 +202,12 @@ impl From<Value> for Tree<'_> {
 const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// Splits the text of a valid object or array into its members.
-fn open_text(text: &str, turn: Turn) -> Tree<'_> {
+fn open_text(text: &str, editor: Editor) -> Tree<'_> {
     let is_object = text.starts_with('{');
     let inside = text.get(1..text.len().saturating_sub(1)).unwrap_or_default().trim_matches(WHITE);
     let parts = if inside.is_empty() { Vec::new() } else { split(inside, b',') };
     if !is_object {
-        return Tree::Array(parts.into_iter().map(Tree::Text).collect(), turn);
+        return Tree::Array(parts.into_iter().map(Tree::Text).collect(), editor);
     }
     let mut members: Vec<(Str, Tree<'_>)> = Vec::with_capacity(parts.len());
     for part in parts {
@@ -223,7 +223,7 @@ fn open_text(text: &str, turn: Turn) -> Tree<'_> {
     members.reverse();
     members.sort_by(|(a, _), (b, _)| a.cmp(b));
     members.dedup_by(|(a, _), (b, _)| a == b);
-    Tree::Object(members, turn)
+    Tree::Object(members, editor)
 }
 
 /// Splits valid JSON at a separator outside of strings and nested containers; trims the parts.

@@ -29,8 +29,8 @@ fn entries(object: &Value) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What a comment begins with that allows warnings about its line, or about the line below it: `# modgate: allow CODE
-/// reason`; in CEL, comments begin with `//`.
+/// The beginning of a comment that allows warnings about its line, or about the line below it: `#
+/// modgate: allow CODE reason`; in CEL, comments begin with `//`.
 const COMMENT: &str = "modgate: allow";
 
 /// The code and the reason of a comment in a line.
@@ -78,7 +78,7 @@ pub fn idle_comments(text: &str) -> Vec<(usize, String, String)> {
     found
 }
 
-/// What is wrong with an entry that allows nothing, and the advice.
+/// The mistake in an entry that allows nothing, and the advice.
 fn idle(code: &str, reason: &str, what: &str) -> Option<(String, String)> {
     let mut names = Code::ALL.iter().map(|code| code.as_str());
     if !names.any(|known| known == code) {

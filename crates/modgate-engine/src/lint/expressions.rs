@@ -70,7 +70,7 @@ pub(crate) struct Found {
 /// The places that a value may come from; `None` where that is not known.
 type Places<'e> = Option<Vec<Path<'e>>>;
 
-/// Whose expressions they are.
+/// The policy that has the expressions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Owner<'p> {
     /// One of the cluster's own policies.
@@ -194,7 +194,7 @@ impl<'e> Lints<'e> {
         }
     }
 
-    /// What a name stands for that no macro has.
+    /// The root that a name refers to if no macro defines it.
     fn root(&self, name: &str) -> Option<Root> {
         match name {
             "object" | "oldObject" => Some(Root::Object),
@@ -204,7 +204,7 @@ impl<'e> Lints<'e> {
         }
     }
 
-    /// What a value comes from.
+    /// The places that a value comes from.
     fn places(&self, expression: &'e Expr) -> Places<'e> {
         match &expression.kind {
             Kind::Literal(_) => Some(Vec::new()),
@@ -278,7 +278,7 @@ impl<'e> Lints<'e> {
     }
 
     fn member(&mut self, expression: &'e Expr, span: Span) {
-        // What is wrong with a variable is told where it gets its value.
+        // A mistake in a variable is reported where it gets its value.
         if let Kind::Select { operand, .. } = &expression.kind
             && matches!(&operand.kind, Kind::Ident(name) if name == "variables")
         {
@@ -292,10 +292,10 @@ impl<'e> Lints<'e> {
     fn report(&mut self, places: Places<'e>, is_direct: bool, span: Span) {
         let places = places.unwrap_or_default();
         if self.is_template && is_direct {
-            let is_told = |path: &Path<'_>| {
+            let is_reported = |path: &Path<'_>| {
                 matches!(path.steps.as_slice(), [_] | [Step::Member("metadata"), _])
             };
-            if places.iter().any(is_told) {
+            if places.iter().any(is_reported) {
                 return;
             }
         }
@@ -390,9 +390,8 @@ impl<'e> Lints<'e> {
         if places.is_empty() || places.iter().any(|path| path.root != Root::Object) {
             return;
         }
-        let message = format!(
-            "`{function}` is asked the wrong way round: the text that is searched stands in front"
-        );
+        let message =
+            format!("the operands of `{function}` are swapped: the text to search comes first");
         let help = format!("write `x.{function}({})`", Value::from(constant.as_str()).to_json());
         self.push(Code::NeverMatches, target.span, message, Some(help));
     }

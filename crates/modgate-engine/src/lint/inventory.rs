@@ -27,7 +27,7 @@ fn text(term: &Term) -> Option<&str> {
     }
 }
 
-/// What is wrong with `data.inventory.cluster[GROUP_VERSION][KIND]` or
+/// The mistake in `data.inventory.cluster[GROUP_VERSION][KIND]` or
 /// `data.inventory.namespace[NAMESPACE][GROUP_VERSION][KIND]`.
 fn reference(parts: &[Term], definitions: &Definitions) -> Option<Found> {
     let [root, inventory, scope, rest @ ..] = parts else { return None };

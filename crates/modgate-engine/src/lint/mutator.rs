@@ -76,8 +76,8 @@ fn contradictions(lints: &mut Lints<'_>, spec: &Value) {
         applied.retain(is_listed);
     }
     // A kind that does not exist is what is wrong.
-    let is_told = |field: &str| lints.found.iter().any(|known| known.field.starts_with(field));
-    if is_told("spec.applyTo") || is_told("spec.match") {
+    let is_reported = |field: &str| lints.found.iter().any(|known| known.field.starts_with(field));
+    if is_reported("spec.applyTo") || is_reported("spec.match") {
         return;
     }
     if applied.is_empty() {
@@ -144,7 +144,7 @@ fn unreachable(lints: &mut Lints<'_>, objects: &Objects<'_>, location: &Location
         }
         What::NoList => {
             let message =
-                format!("`{place}` is no list, so this fails for every object that has it");
+                format!("`{place}` is not a list, so this fails for every object that has it");
             (Code::NeverMatches, message, None)
         }
         What::OfScalar(_) => {

@@ -6,7 +6,7 @@ use modgate_value::{Value, near, pointer};
 use super::{Definitions, Mistake, Place, matching};
 use crate::{Code, admissionpolicy::Types};
 
-/// What is wrong with the kind and the metadata of an object that policies are to decide about.
+/// Mistakes in the kind and the metadata of an object that policies are to decide about.
 pub fn of_object(object: &Value, definitions: &Definitions) -> Vec<Mistake> {
     of_kind(object, definitions).into_iter().chain(of_metadata(object)).collect()
 }
@@ -50,8 +50,8 @@ fn of_kind(object: &Value, definitions: &Definitions) -> Option<Mistake> {
     }
     if kinds::groups_of(kind).next().is_some() {
         let message = match group {
-            "" => format!("`{kind}` is no kind of the core API group"),
-            _ => format!("`{kind}` is no kind of the API group `{group}`"),
+            "" => format!("`{kind}` is not a kind of the core API group"),
+            _ => format!("`{kind}` is not a kind of the API group `{group}`"),
         };
         return Some(found("apiVersion", message, of_kubernetes()));
     }
@@ -100,7 +100,7 @@ fn of_metadata(object: &Value) -> Vec<Mistake> {
     let Some(metadata) = object.get("metadata") else { return Vec::new() };
     let is_text = |value: &Value| matches!(value, Value::String(_) | Value::Null);
     let problem = |member: String, value: &Value| {
-        let message = format!("`{member}` is `{}`, which is no text", short(value));
+        let message = format!("`{member}` is `{}`, which is not a text", short(value));
         found(&member.replace('.', "/"), message, Some("put it in quotes".to_owned()))
     };
     let mut all = Vec::new();
@@ -113,7 +113,7 @@ fn of_metadata(object: &Value) -> Vec<Mistake> {
         let mut wrong = members.into_iter().flat_map(|members| members.iter());
         if let Some((name, value)) = wrong.find(|(_, value)| !is_text(value)) {
             let message = format!(
-                "the value of `{name}` in `metadata.{map}` is `{}`, which is no text",
+                "the value of `{name}` in `metadata.{map}` is `{}`, which is not a text",
                 short(value)
             );
             let place = pointer::below(&format!("metadata/{map}"), name);
@@ -159,17 +159,17 @@ mod tests {
             (
                 "apps/v1",
                 "Pod",
-                "apiVersion: `Pod` is no kind of the API group `apps`; did you mean `v1`?",
+                "apiVersion: `Pod` is not a kind of the API group `apps`; did you mean `v1`?",
             ),
             (
                 "v1",
                 "Deployment",
-                "apiVersion: `Deployment` is no kind of the core API group; did you mean `apps/v1`?",
+                "apiVersion: `Deployment` is not a kind of the core API group; did you mean `apps/v1`?",
             ),
             (
                 "apps",
                 "Deployment",
-                "apiVersion: `Deployment` is no kind of the core API group; did you mean `apps/v1`?",
+                "apiVersion: `Deployment` is not a kind of the core API group; did you mean `apps/v1`?",
             ),
             (
                 "apps/1",
@@ -221,15 +221,15 @@ mod tests {
             (r#"{"name": "x", "labels": {"a": "b"}, "namespace": null}"#, ""),
             (
                 r#"{"namespace": true}"#,
-                "metadata/namespace: `metadata.namespace` is `true`, which is no text; put it in quotes",
+                "metadata/namespace: `metadata.namespace` is `true`, which is not a text; put it in quotes",
             ),
             (
                 r#"{"name": 8080}"#,
-                "metadata/name: `metadata.name` is `8080`, which is no text; put it in quotes",
+                "metadata/name: `metadata.name` is `8080`, which is not a text; put it in quotes",
             ),
             (
                 r#"{"labels": {"a/b": 1.5}}"#,
-                "metadata/labels/a~1b: the value of `a/b` in `metadata.labels` is `1.5`, which is no text; put it in quotes",
+                "metadata/labels/a~1b: the value of `a/b` in `metadata.labels` is `1.5`, which is not a text; put it in quotes",
             ),
         ] {
             let json = format!(r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {metadata}}}"#);

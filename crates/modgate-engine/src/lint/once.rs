@@ -1,8 +1,8 @@
-//! Mistakes that two checks find are told once.
+//! Reports mistakes that two checks find once.
 
 use crate::{Code, Problem, Severity};
 
-/// A field that is missing because its name is misspelt is told once, where it stands.
+/// Reports a field that is missing because its name is misspelt once, at the misspelt name.
 pub(crate) fn misspelt_once(found: &mut Vec<Problem>) {
     let meant = |problem: &Problem| {
         let is_unknown = problem.code == Some(Code::UnknownField);
@@ -41,18 +41,18 @@ pub(crate) fn misspelt_once(found: &mut Vec<Problem>) {
     }
 }
 
-/// A letter that is not seen is told once: a message about the field of its key or its text has it as advice.
+/// Reports a letter that is not seen once: a message about the field of its key or its text has it as advice.
 pub(crate) fn unseen_once(found: &mut Vec<Problem>) {
-    let told: Vec<String> = found
+    let reported: Vec<String> = found
         .iter()
         .filter(|it| it.severity == Severity::Error || it.code == Some(Code::UnknownField))
         .map(|it| it.field.clone())
         .collect();
-    found.retain(|it| it.code != Some(Code::OddLetter) || !told.contains(&it.field));
+    found.retain(|it| it.code != Some(Code::OddLetter) || !reported.contains(&it.field));
 }
 
-/// What is wrong with a policy that is refused is told once: the warnings about the same field, or about what it is in,
-/// become advice.
+/// Reports a mistake of a refused policy once: warnings about the same field, or about the field
+/// around it, become advice.
 pub(crate) fn refused_once(found: &mut Vec<Problem>) {
     let mut index = 0;
     while let Some(warning) = found.get(index) {
@@ -94,8 +94,8 @@ pub(crate) fn refused_once(found: &mut Vec<Problem>) {
     }
 }
 
-/// What the type checking and the lints both found in a field is told once, in the words of the API server and with the
-/// advice of the lint.
+/// Reports a mistake that both the type checking and a lint found in a field once, in the words of
+/// the API server and with the advice of the lint.
 pub(crate) fn checked_once(checked: &mut [Problem], known: &mut Vec<Problem>) {
     for problem in checked.iter_mut().filter(|it| it.code == Some(Code::TypeCheck)) {
         let is_it = |other: &Problem| {

@@ -38,7 +38,7 @@ pub(super) fn no_pattern(
     Some((message("*"), advice))
 }
 
-/// What part of a text is compared.
+/// The part of a text that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compared {
     /// Its beginning.

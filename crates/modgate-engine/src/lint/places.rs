@@ -224,7 +224,7 @@ impl<'t> Objects<'t> {
         shapes
     }
 
-    /// What the field at a place is, in words, if no object has a value of the type of this one there.
+    /// The field at a place, in words, if no object has a value of this one's type there.
     pub(crate) fn never_is(&self, steps: &[Step<'_>], value: &Value) -> Option<String> {
         let mut expected = None;
         for shape in self.shapes(steps) {
@@ -269,7 +269,7 @@ impl<'t> Objects<'t> {
     /// The beginning of a message about a field that does not exist.
     pub(crate) fn none_has(&self) -> &'static str {
         match self {
-            Self::Of(_) => "no object that this is about has",
+            Self::Of(_) => "no object that this policy matches has",
             Self::Matched(_) => "no object that its constraints match has",
             Self::Any => "no kind of Kubernetes has",
         }
@@ -469,7 +469,8 @@ impl Pointer {
         steps.collect()
     }
 
-    /// What is wrong with the pointer, if no object has the place. A patch may create parents that are missing.
+    /// The mistake in the pointer, if no object has the place. A patch may create parents that are
+    /// missing.
     pub(crate) fn fault(
         &self,
         objects: &Objects<'_>,

@@ -1,4 +1,5 @@
-//! What policies read, beside the object under review: the request about it, and the parameters.
+//! The data that policies read beside the object under review: the request about it, and the
+//! parameters.
 
 use modgate_value::Value;
 
@@ -7,7 +8,7 @@ use super::{
     schema,
 };
 
-/// What a place is in.
+/// The document that has a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Root {
     /// Everything that a template reads.
@@ -27,7 +28,7 @@ pub(super) enum Root {
 /// A place that an expression reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Path<'s> {
-    /// What it is in.
+    /// The document that it is in.
     pub(super) root: Root,
     /// The steps to it.
     pub(super) steps: Vec<Step<'s>>,
@@ -74,7 +75,7 @@ impl<'s> Path<'s> {
     }
 }
 
-/// What is known of everything that a policy reads.
+/// The schemas of everything that a policy reads, as far as they are known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known<'a, 't> {
     /// The objects under review.
@@ -92,7 +93,7 @@ impl<'a> Known<'a, '_> {
         }
     }
 
-    /// The first step that leads nowhere. Other warnings are about the members of a review.
+    /// The first step that leads nowhere. The members of a review have warnings of their own.
     pub(super) fn fault<'s>(&self, path: &Path<'s>) -> Option<Fault<'s>> {
         match path.root {
             Root::Object => self.objects.fault(&path.steps),
@@ -101,7 +102,7 @@ impl<'a> Known<'a, '_> {
         }
     }
 
-    /// What the value at a place is, in words, if it never has the type of this one.
+    /// The value at a place, in words, if it never has the type of this one.
     pub(super) fn never_is(&self, path: &Path<'_>, value: &Value) -> Option<String> {
         match self.schema(path.root) {
             Some(schema) => schema::never_is(schema, &path.steps, value),

@@ -94,7 +94,10 @@ pub(super) fn in_mutator(problem: &mut Problem, source: &PolicySource) -> bool {
         "spec.parameters" if problem.message.contains("set one of `externalData`") => {
             let value = source.object.path(&["spec", "parameters", "assign", "value"]);
             if value.is_some_and(Value::is_null) {
-                problem.help = Some("null is no value, and no mutator removes a field".to_owned());
+                problem.help = Some(
+                    "null is not a value that a mutator can write, and no mutator removes a field"
+                        .to_owned(),
+                );
             }
             Some("spec.parameters.assign".to_owned())
         }

@@ -86,7 +86,7 @@ struct Paths<'m> {
     /// Whether the place of a value counts that may be a default instead. A default has a type of its own.
     with_defaults: bool,
     rules: BTreeMap<&'m str, Outcome<'m>>,
-    /// What all calls of a function pass as an argument, by its number.
+    /// The places that all calls of a function pass as an argument, by its number.
     arguments: BTreeMap<(&'m str, usize), Places<'m>>,
 }
 
@@ -129,7 +129,8 @@ impl<'m> Paths<'m> {
         outcomes
     }
 
-    /// What the calls of functions pass as arguments, as far as what they are made of is known so far.
+    /// The places that the calls of functions pass as arguments, as far as the places of the
+    /// arguments' parts are known so far.
     fn passed(&self) -> BTreeMap<(&'m str, usize), Places<'m>> {
         let functions: BTreeSet<&str> = self
             .module
@@ -157,8 +158,8 @@ impl<'m> Paths<'m> {
         passed
     }
 
-    /// What the variables of a rule stand for. The order of expressions does not matter in Rego, so a second pass knows
-    /// what the first did not.
+    /// The places that the variables of a rule refer to. The order of expressions does not matter
+    /// in Rego, so a second pass uses the results of the first.
     fn variables(&self, rule: &'m Rule) -> Variables<'m> {
         let bindings = bindings_of(rule);
         let mut known = Variables::new();
@@ -207,7 +208,7 @@ impl<'m> Paths<'m> {
         known.extend(keys.into_iter().map(|name| (name, Some(vec![Path::of(Root::Name)]))));
     }
 
-    /// What a term stands for.
+    /// The places that a term refers to.
     fn places(&self, term: &'m Term, variables: &Variables<'m>) -> Places<'m> {
         match &term.kind {
             TermKind::Var(_) => self.of_reference(std::slice::from_ref(term), variables),
@@ -228,7 +229,7 @@ impl<'m> Paths<'m> {
         }
     }
 
-    /// What the elements of a term stand for.
+    /// The places that the elements of a term refer to.
     fn elements(&self, term: &'m Term, variables: &Variables<'m>) -> Places<'m> {
         let name = match &term.kind {
             TermKind::Ref(parts) if parts.len() == 1 => name_of(parts.first()),
@@ -361,7 +362,8 @@ impl<'m> Paths<'m> {
         }
     }
 
-    /// What no place that a term stands for is, in words, if it never has a value of the type of this one.
+    /// The type in words that a term has at all places that it refers to, if no value there has the
+    /// type of this one.
     fn never_is(&self, term: &'m Term, variables: &Variables<'m>, value: &Value) -> Option<String> {
         let places = self.places(term, variables)?;
         let mut expected = places.iter().map(|path| self.known.never_is(path, value));

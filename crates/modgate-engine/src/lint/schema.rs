@@ -6,7 +6,7 @@ use modgate_value::{Value, near};
 
 use super::places::{Fault, Step, What};
 
-/// What a review has beside its objects. Of other members nothing is known.
+/// The members of a review beside its objects. Of other members nothing is known.
 static REVIEW: LazyLock<Value> = LazyLock::new(|| {
     let kind = r#"{"type": "object", "properties": {
         "group": {"type": "string"}, "kind": {"type": "string"}, "version": {"type": "string"}}}"#;
@@ -72,7 +72,7 @@ fn type_of(schema: &Value) -> Option<&str> {
     ty.filter(|_| is_open.iter().all(|member| schema.get(member).is_none()))
 }
 
-/// What the value at a place is, in words, if it never has the type of this one.
+/// The value at a place, in words, if it never has the type of this one.
 pub(super) fn never_is(schema: &Value, steps: &[Step<'_>], value: &Value) -> Option<String> {
     let ty = type_of(at(schema, steps)?)?;
     let (fits, words) = match ty {

@@ -13,7 +13,7 @@ use crate::Code;
 /// The label that every Namespace has, with its name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// What a selector demands of one label.
+/// The values of one label that a selector accepts.
 #[derive(Debug, Default)]
 struct Demand<'v> {
     /// The values that are left, if any are named.
@@ -43,7 +43,7 @@ impl<'v> Demand<'v> {
     }
 }
 
-/// What a selector demands, by label.
+/// The requirements of a selector, by label.
 fn demands(selector: &Value) -> BTreeMap<&str, Demand<'_>> {
     let mut demands: BTreeMap<&str, Demand<'_>> = BTreeMap::new();
     let labels = selector.get("matchLabels").and_then(Value::as_object);

@@ -34,7 +34,7 @@ fn shapes(kinds: &[&str], steps: &[Step<'_>]) -> Vec<Shape<'static>> {
     found
 }
 
-/// What the field at a place is in words, if no kind takes this value there.
+/// The field at a place, in words, if no kind takes this value there.
 pub(crate) fn mismatch(kinds: &[&str], steps: &[Step<'_>], value: &Value) -> Option<String> {
     let mut expected = None;
     for shape in shapes(kinds, steps) {
@@ -48,7 +48,7 @@ pub(crate) fn mismatch(kinds: &[&str], steps: &[Step<'_>], value: &Value) -> Opt
 pub(crate) struct Misfit {
     /// The way from the value to the part, as `[0].name`.
     pub(crate) path: String,
-    /// What to mark in the text of the value: the name of the part, or the text that it is.
+    /// The text to mark in the value: the name of the part, or the part itself.
     pub(crate) mark: String,
     pub(crate) code: Code,
     pub(crate) message: String,
@@ -61,7 +61,7 @@ const MAX_DEPTH: usize = 32;
 /// How many parts of a value are reported.
 const MAX_MISFITS: usize = 5;
 
-/// The parts of a value that none of these types takes. Other warnings are about the type of the whole.
+/// The parts of a value that none of these types takes. The type of the whole has warnings of its own.
 pub(crate) fn misfits(shapes: &[Shape<'_>], name: &str, value: &Value) -> Vec<Misfit> {
     let of = |shape: &Shape<'_>| {
         let mut found = Vec::new();
@@ -147,7 +147,7 @@ fn within(
                     && found.len() < MAX_MISFITS
                 {
                     let message =
-                        format!("no object that this is about has the field `{name}` here");
+                        format!("no object that this policy matches has the field `{name}` here");
                     let (mark, code) = (name.to_string(), Code::UnknownPath);
                     found.push(Misfit { path, mark, code, message, help: Some(help) });
                 }

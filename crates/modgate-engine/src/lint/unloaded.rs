@@ -6,8 +6,8 @@ use modgate_value::{Value, near};
 use super::{VERSIONS, groups, kinds};
 use crate::Code;
 
-/// What is wrong with a document: why one is not loaded that its author may take for a policy, or why no API server
-/// stores an object.
+/// A mistake in a document: why one is not loaded that its author may take for a policy, or why no
+/// API server stores an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     /// The code of the warning.
@@ -63,7 +63,7 @@ pub fn not_loaded(object: &Value) -> Option<Mistake> {
     let of_kind = of_kind.filter(|_| !["Config", "Provider"].contains(&kind));
     let right = near_group.or(of_kind)?;
     let message = match group {
-        "" => format!("`{kind}` is no kind of the core API group, not loaded"),
+        "" => format!("`{kind}` is not a kind of the core API group, not loaded"),
         _ => format!("unknown API group `{group}`, not loaded"),
     };
     let help = Some(format!("did you mean `{right}`?"));
@@ -126,7 +126,7 @@ mod tests {
             ),
             (
                 r#"{"apiVersion": "v1", "kind": "Assign"}"#,
-                "`Assign` is no kind of the core API group, not loaded",
+                "`Assign` is not a kind of the core API group, not loaded",
                 "did you mean `mutations.gatekeeper.sh`?",
             ),
             (

@@ -5,7 +5,7 @@ use modgate_value::{Value, diag::Span, near, odd};
 /// Words of other languages, and what `select` writes for them.
 const WORDS: [(&str, &str); 3] = [("and", "&&"), ("or", "||"), ("not", "!")];
 
-/// What a part at fault begins with, and what to write.
+/// The beginnings of parts at fault, and what to write.
 const SIGNS: [(&str, &str); 13] = [
     ("\\", "a name with `.` or `/` stands in brackets: `$.metadata.labels[\"a.b/c\"]`"),
     ("===", "compare with `==`"),

@@ -29,7 +29,7 @@ pub struct PodBinding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Disbelief {
     /// The uid is another.
-    #[error("the binding is about another pod of that name")]
+    #[error("the binding is for another pod of that name")]
     OtherPod,
     /// A binding cannot be changed.
     #[error("the pod is bound to another node already")]

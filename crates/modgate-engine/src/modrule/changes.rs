@@ -1,4 +1,4 @@
-//! What the rules of a tier have changed, before the next rule needs to look at it.
+//! The changes of the rules of a tier, before the next rule reads them.
 //!
 //! A document that a rule selects from or renders is made of the changes first. A rule that looks at nothing that
 //! changed needs no new document: its operations change the same opened [`Tree`], and what the rules before it
@@ -7,7 +7,7 @@
 use modgate_value::{Budget, Value};
 
 use super::compile::{PatchStep, PatchValue};
-use crate::jsonpatch::{self, ApplyError, PatchOperation, Tree, Turn};
+use crate::jsonpatch::{self, ApplyError, Editor, PatchOperation, Tree};
 
 /// With more changed places than this, every rule gets a document.
 const MAX_PLACES: usize = 16;
@@ -18,7 +18,7 @@ pub(super) struct Changes {
     /// The document with the changes.
     tree: Option<Tree<'static>>,
     /// The number of the rule that changed it last.
-    turn: Turn,
+    editor: Editor,
     /// The operations of all rules, in order.
     operations: Vec<PatchOperation>,
     /// The first keys of what they changed.
@@ -54,11 +54,11 @@ impl Changes {
         operations: impl Iterator<Item = &'o PatchOperation>,
         budget: &Budget<'_>,
     ) -> Result<(), ApplyError> {
-        self.turn = self.turn.wrapping_add(1);
+        self.editor = self.editor.wrapping_add(1);
         let tree = self.tree.get_or_insert_with(|| Tree::from(document.clone()));
         let before = self.operations.len();
         for operation in operations {
-            let changed = jsonpatch::apply_in(tree, operation, self.turn, budget);
+            let changed = jsonpatch::apply_in(tree, operation, self.editor, budget);
             match changed {
                 Ok(false) => {}
                 Ok(true) => self.operations.push(operation.clone()),

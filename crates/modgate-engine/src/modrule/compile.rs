@@ -106,7 +106,7 @@ impl Deref for Criterion {
     }
 }
 
-/// What an entry of `spec.match` requires, wherever it stands.
+/// The requirement of an entry of `spec.match`, wherever it stands.
 #[derive(Debug)]
 pub(crate) struct Condition {
     pub(crate) select: Expr,
@@ -659,7 +659,7 @@ fn expression(field: &str, text: &str, (patterns, errors): Compiling<'_>) -> Opt
         .ok()
 }
 
-/// What the patterns of a rule are paid from, and where its errors go.
+/// The allowance that the patterns of a rule spend, and the list of its errors.
 type Compiling<'c> = (&'c Allowance, &'c mut Vec<FieldError>);
 
 fn regex(field: &str, pattern: &str, (patterns, errors): Compiling<'_>) -> Option<Arc<GoRegex>> {

@@ -75,7 +75,7 @@ impl Observer for Faults<'_> {
     fn rejected(&mut self, _: &CompiledModRule, _: &Rejection) {}
 }
 
-/// What an item reads, and behind that the value that decides it.
+/// The fields that an item reads, and behind them the value that decides it.
 fn fields(item: &Criterion, document: &Value, places: &Places, budget: &Budget<'_>) -> Vec<String> {
     let reads = item.select.reads();
     let mut found: Vec<String> = reads
@@ -88,7 +88,7 @@ fn fields(item: &Criterion, document: &Value, places: &Places, budget: &Budget<'
             walk(document, "", names)
         })
         .collect();
-    // The path itself comes before those of its filters, and is what the item is about.
+    // The path itself comes before those of its filters, and the item tests its values.
     found.reverse();
     let mut deciding = None;
     let _ = item.select.for_each_value(document, budget, &mut |value| {

@@ -165,7 +165,7 @@ fn lint_reads(
         let (code, message, help) = match what {
             What::Misspelt(name, meant) => (
                 Code::UnknownPath,
-                format!("no object that this is about has the field `{name}`"),
+                format!("no object that this rule matches has the field `{name}`"),
                 Some(format!("did you mean `{meant}`?")),
             ),
             What::OfList(name, _) => (

@@ -52,7 +52,7 @@ pub(super) fn not_text(operation: &PatchOperation) -> Option<String> {
     let found = match wrong {
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
-        scalar => format!("`{scalar}`, which is no text"),
+        scalar => format!("`{scalar}`, which is not a text"),
     };
     let of = if operation.path.contains("/annotations") { "annotation" } else { "label" };
     let name = pointer::unescape(&name);

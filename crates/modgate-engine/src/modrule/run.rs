@@ -32,7 +32,7 @@ pub(super) trait Observer {
     /// Whether it sees anything.
     const SEES: bool = true;
 
-    /// A candidate of a tier was asked whether it matches `document`.
+    /// The criteria of a candidate of a tier were evaluated on `document`.
     fn considered(
         &mut self,
         rule: &CompiledModRule,

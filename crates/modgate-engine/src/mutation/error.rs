@@ -42,7 +42,7 @@ pub enum MutationError {
         /// The mutators that were applied, pass by pass.
         passes: Vec<Vec<MutatorId>>,
     },
-    /// A provider did not give what was asked.
+    /// A provider did not answer the query.
     #[error("failed to resolve external data placeholders: {0}")]
     ExternalData(String),
     /// The request's budget is spent.

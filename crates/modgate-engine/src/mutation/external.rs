@@ -21,7 +21,7 @@ pub trait Providers {
     ///
     /// # Errors
     ///
-    /// Why no provider can be asked at all, such as a missing client certificate; that fails the
+    /// Why no provider can receive queries, such as a missing client certificate; that fails the
     /// request whatever the failure policies say.
     fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String>;
 }
@@ -29,7 +29,7 @@ pub trait Providers {
 /// The answers of each provider, by its name.
 pub type Answers = BTreeMap<Str, Result<Answer, String>>;
 
-/// No provider can be asked: the command line's, which has no client certificate (6.5).
+/// No provider receives queries: the command line's, which has no client certificate (6.5).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProviders;
 

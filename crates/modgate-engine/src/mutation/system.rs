@@ -43,7 +43,7 @@ pub struct MutationRequest<'a> {
     pub operation: Option<Operation>,
     /// Where it came from; `None` when that is not known.
     pub source: Option<Source>,
-    /// Who asks.
+    /// The user.
     pub username: &'a str,
     /// Whether to leave annotations about what was done (`--mutation-annotations`).
     pub annotate: bool,

@@ -14,7 +14,7 @@ pub trait ExternalData {
     ///
     /// # Errors
     ///
-    /// When the provider could not be asked.
+    /// When the provider could not be reached.
     fn query(&self, provider: &str, keys: &[Str]) -> Result<Responses, Unanswered>;
 }
 

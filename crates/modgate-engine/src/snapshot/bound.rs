@@ -1,4 +1,4 @@
-//! Warnings about the cluster's own policies that need their bindings, or the types of what they are about.
+//! Warnings about the cluster's own policies that need their bindings, or the types of the objects that they match.
 
 use modgate_api::admissionregistration as registration;
 use modgate_value::{Str, near};
@@ -130,7 +130,7 @@ fn dropped_warnings<'n>(
     })
 }
 
-/// What the API server's type checking finds in new policies.
+/// Warnings of the API server's type checking about new policies.
 fn type_warnings(new: &[(PolicyId, PolicySource)]) -> impl Iterator<Item = Problem> {
     let policies = new
         .iter()

@@ -583,7 +583,8 @@ fn policy_problems(id: &PolicyId, source: &PolicySource, error: PolicyError) -> 
     }
 }
 
-/// What no object has that the constraints of new templates match.
+/// Warnings about fields that new templates read and that no object has that their constraints
+/// match.
 fn matched(
     templates: &[PolicySource],
     store: &constraint::Store,

@@ -22,12 +22,12 @@ use modgate_value::{Clock, Str, Value, budget::Frozen, yaml};
 
 /// Namespaces, and the constraints that bindings pass.
 #[derive(Default)]
-struct World {
+struct TestHost {
     namespaces: BTreeMap<String, Value>,
     params: ParamObjects,
 }
 
-impl Host for World {
+impl Host for TestHost {
     fn clock(&self) -> &dyn Clock {
         &Frozen
     }
@@ -72,7 +72,7 @@ fn snapshot(policies: &[&Value]) -> (Snapshot, Vec<String>) {
 struct Pair {
     constraint: Snapshot,
     policy: Snapshot,
-    world: World,
+    host: TestHost,
 }
 
 impl Pair {
@@ -85,20 +85,20 @@ impl Pair {
         assert_eq!(problems, [""; 0], "{}", constraint.to_json());
         let (as_policy, problems) = snapshot(&[&policy, &binding]);
         assert_eq!(problems, [""; 0], "{}", policy.to_json());
-        let mut world = World::default();
+        let mut host = TestHost::default();
         for namespace in namespaces {
             let name = namespace.path(&["metadata", "name"]).and_then(Value::as_str);
-            world.namespaces.insert(name.unwrap_or_default().to_owned(), namespace.clone());
+            host.namespaces.insert(name.unwrap_or_default().to_owned(), namespace.clone());
         }
         // The API server gives parameters their defaults when it stores the constraint.
         let stored = as_constraint.constraints().constraints().next().expect("a constraint");
-        world.params.insert(&with_parameters(constraint, stored.parameters()));
-        Self { constraint: as_constraint, policy: as_policy, world }
+        host.params.insert(&with_parameters(constraint, stored.parameters()));
+        Self { constraint: as_constraint, policy: as_policy, host }
     }
 
     fn decide(&self, snapshot: &Snapshot, review: &Review, stages: Stages) -> Decision {
         let (inventory, mut arena) = (Inventory::default(), Arena::new());
-        let mut evaluation = Evaluation::new(&self.world, &inventory, &mut arena);
+        let mut evaluation = Evaluation::new(&self.host, &inventory, &mut arena);
         snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver)
     }
 

@@ -74,7 +74,7 @@ pub(super) fn of_clap(
     Err(usage(root, program, &path, &text))
 }
 
-/// What the library of the language says of a text that is no number, in words for people.
+/// The reason of Rust's library why a text is no number, in words for people.
 fn in_words(reason: &str) -> &str {
     match reason {
         "invalid digit found in string" | "cannot parse integer from empty string" => {

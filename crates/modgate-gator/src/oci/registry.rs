@@ -158,7 +158,8 @@ impl Registry {
     /// The target of a redirect; refuses one from HTTPS to HTTP.
     fn redirected(&self, from: &Uri, location: &str) -> Result<Uri, String> {
         let refused = |why: &str| format!("GET {:?}: {why} {location:?}", from.to_string());
-        let to: Uri = location.parse().map_err(|_| refused("a redirect to what is no URL:"))?;
+        let to: Uri =
+            location.parse().map_err(|_| refused("a redirect to a text that is not a URL:"))?;
         let mut parts = to.into_parts();
         if parts.authority.is_none() {
             parts.authority = from.authority().cloned();
@@ -172,7 +173,7 @@ impl Registry {
         if !allowed {
             return Err(refused("a redirect that is not followed:"));
         }
-        Uri::from_parts(parts).map_err(|_| refused("a redirect to what is no URL:"))
+        Uri::from_parts(parts).map_err(|_| refused("a redirect to a text that is not a URL:"))
     }
 
     fn exchange(&self, outgoing: Outgoing, body_bytes: usize) -> Result<Incoming, String> {

@@ -171,9 +171,9 @@ fn get(url: &str, plain: bool) -> Result<String, FetchError> {
                     .map_err(|_| failed("not UTF-8 text".to_owned()));
             }
             (status, Some(location)) if status.is_redirection() => {
-                let to: Uri = location
-                    .parse()
-                    .map_err(|_| failed(format!("a redirect to what is no URL: {location:?}")))?;
+                let to: Uri = location.parse().map_err(|_| {
+                    failed(format!("a redirect to a text that is not a URL: {location:?}"))
+                })?;
                 let stays_secure =
                     to.scheme_str() == Some("https") || (plain && to.scheme_str() == Some("http"));
                 if !stays_secure {

@@ -109,7 +109,7 @@ impl Collected {
     }
 }
 
-/// What a run reached, with the places in files.
+/// The coverage of a run, with the places in files.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     /// By file, in the order of the file.
@@ -146,7 +146,7 @@ pub(super) struct Place {
     pub(super) field: String,
     /// The kind of the place.
     pub(super) kind: PlaceKind,
-    /// What was reached.
+    /// How often it was reached.
     pub(super) hits: Hits,
     /// The line of the file, without white space around it.
     pub(super) text: String,

@@ -16,7 +16,7 @@ use crate::{
     print::{self, Layout, Node, Style},
 };
 
-/// What a run measured besides its results.
+/// The measurements of a run besides its results.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'p> {
     /// With `--coverage`.

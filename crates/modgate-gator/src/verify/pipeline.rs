@@ -36,7 +36,7 @@ pub(super) struct Changed {
     /// The object, or the AdmissionReview with it.
     pub(super) object: Value,
     pub(super) namespace: Option<Value>,
-    /// What ValidatingAdmissionPolicies find in it.
+    /// The messages of ValidatingAdmissionPolicies about it.
     pub(super) messages: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Loaded {
     pub(super) mutators: MutationSystem,
     /// ModRules and the cluster's own policies.
     pub(super) snapshot: Snapshot,
-    /// What the cluster's own policies read.
+    /// The objects that the cluster's own policies read.
     pub(super) objects: References,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Subject {
     pub(super) snapshot: Snapshot,
     /// Whether there are policies that may change objects, as in our suites.
     pub(super) changes_objects: bool,
-    /// What the cluster's own policies read.
+    /// The objects that the cluster's own policies read.
     objects: Arc<References>,
 }
 

@@ -34,7 +34,7 @@ struct Rule {
     groups: Vec<Str>,
     /// Kinds by their resource; `None` for all.
     kinds: Option<Vec<Str>>,
-    /// What does not depend on the kind, in CEL.
+    /// The part that does not depend on the kind, in CEL.
     rest: Vec<String>,
     /// Resources with the subresources, where a rule names any.
     resources: Option<String>,

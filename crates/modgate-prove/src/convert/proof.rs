@@ -33,7 +33,7 @@ pub struct Proof {
 /// A request about which the two differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
-    /// What is done.
+    /// The operation of the request.
     pub operation: Operation,
     /// The object.
     pub object: Value,

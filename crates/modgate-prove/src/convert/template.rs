@@ -25,7 +25,7 @@ use super::{Conversion, Loss, generated, is_of, matching, name, object, text, un
 const TAKEN: [&str; 2] = ["params", "anyObject"];
 /// How names of variables and match conditions of templates must not begin.
 const RESERVED: &str = "gatekeeper_internal_";
-/// What templates have for the parameters of a policy.
+/// The name of a policy's parameters in templates.
 const PARAMS: &str = "variables.params";
 
 /// The cluster's own policies among these documents as templates and constraints. Parameters and
@@ -204,7 +204,7 @@ impl Work<'_> {
         self.conversion.losses.len() == before
     }
 
-    /// What is lost although the policy is converted.
+    /// The parts that are lost although the policy is converted.
     fn small_losses(&mut self) {
         let spec = self.spec.clone();
         for (index, _) in spec.audit_annotations.iter().flatten().enumerate() {
@@ -362,8 +362,8 @@ impl Work<'_> {
         }
     }
 
-    /// What a binding passes: for each constraint the end of its name, the one namespace it is about,
-    /// and its parameters.
+    /// The parameters of a binding: for each constraint the end of its name, the one namespace that
+    /// it applies to, and its parameters.
     fn parameters(
         &mut self,
         binding: &Value,

@@ -19,11 +19,11 @@ use crate::{
 pub struct Changer<'a> {
     /// The policy alone.
     pub side: Side<'a>,
-    /// What decides when it runs.
+    /// Its place in the order of evaluation.
     pub order: Order,
 }
 
-/// What decides when a policy runs.
+/// The place of a policy in the order of evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Its name: mutators run before rules, and again until they change nothing.
@@ -47,7 +47,7 @@ pub struct Changers<'a> {
 /// A finding about a policy, or about two.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// What is wrong.
+    /// The code of the mistake.
     pub code: Code,
     /// The policy, by its place among all.
     pub policy: usize,
@@ -164,7 +164,7 @@ impl Tried<'_, '_> {
         (once != *object && twice != once).then_some([once, twice])
     }
 
-    /// What is wrong with two policies.
+    /// The mistakes in two policies together.
     fn pair(
         &mut self,
         one: usize,

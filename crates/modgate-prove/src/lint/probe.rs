@@ -132,7 +132,7 @@ impl<'a> Prober<'a> {
         Self { side: subject.side, possible, arena: Arena::new(), left: budget }
     }
 
-    /// What is known of kinds.
+    /// The kinds that are known.
     pub(super) fn possible(&self) -> &Possible<'a> {
         &self.possible
     }

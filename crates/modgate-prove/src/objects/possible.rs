@@ -18,14 +18,14 @@ use super::{
 };
 use crate::value::{Path, Step, at, paths, removed, replaced};
 
-/// What is known of kinds.
+/// The kinds that are known, and their schemas.
 pub(crate) struct Possible<'a> {
     types: &'a Types,
     /// The schemas of custom resources, with `apiVersion` and kind.
     schemas: Vec<(String, String, Schema)>,
 }
 
-/// What the validation of one object may cost.
+/// The budget of the validation of one object.
 const LIMITS: Limits = Limits { steps: 1_000_000, bytes: 1 << 24, time: Duration::MAX };
 
 /// Texts that a member may have, by the last keys of its path.
@@ -161,7 +161,7 @@ impl<'a> Possible<'a> {
         Self { types, schemas }
     }
 
-    /// What is known of Kubernetes' own kinds.
+    /// Kubernetes' own kinds.
     pub(crate) fn kubernetes() -> Possible<'static> {
         Possible { types: Types::kubernetes(), schemas: Vec::new() }
     }

@@ -71,7 +71,7 @@ fn check(case: &Members<'_>) -> Result<Verdict> {
     ))
 }
 
-/// What we say where a program writes a number without its leading zero: OPA keeps `.5` as it is
+/// The outcome that we prescribe for a number without its leading zero: OPA keeps `.5` as it is
 /// written, which is not a JSON number.
 fn prescribed(sources: &[&str], original: &Outcome) -> Option<Outcome> {
     let bare_point = |text: &str| {

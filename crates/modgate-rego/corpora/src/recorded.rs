@@ -47,7 +47,8 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     top.finish()
 }
 
-/// What OPA 1.17 prints where 1.19, which was recorded, prints the numbers of `sprintf` otherwise.
+/// The output of OPA 1.17 where 1.19, which was recorded, prints the numbers of `sprintf`
+/// otherwise.
 fn prescribed(source: &str, recorded: &str) -> Option<String> {
     if !source.contains("sprintf(") {
         return None;

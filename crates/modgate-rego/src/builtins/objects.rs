@@ -306,8 +306,8 @@ fn reachable_paths<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome
 
 /// Depth first without recursion, since a path may be as long as the graph is large.
 ///
-/// What one path has reached ends the later ones from the same first edge as well, which is what
-/// the recorded cases have; OPA 1.19 itself has since come to look at each path alone.
+/// A path that has reached a value ends the later ones from the same first edge as well, as in the
+/// recorded cases; OPA 1.19 itself looks at each path alone.
 fn follow<'a>(
     context: &Context<'a>,
     graph: Object<'a>,

@@ -688,7 +688,7 @@ fn numeric(number: Num<'_>) -> gofmt::Arg<'_> {
     }
 }
 
-/// What `$"..."` means: the parts, each a set of at most one value, one after the other.
+/// The value of `$"..."`: the parts, each a set of at most one value, one after the other.
 fn template_string<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let rows = host::choices(context, args)?;
     let [row] = rows.as_slice() else {

@@ -16,7 +16,7 @@ use crate::{
 pub struct Place {
     /// The expression, or the rule or `else` branch.
     pub span: Span,
-    /// What it is.
+    /// The kind of the place.
     pub kind: PlaceKind,
     /// The rules that a rule belongs to.
     pub group: Option<GroupId>,

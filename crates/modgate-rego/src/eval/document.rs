@@ -96,7 +96,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What is at a place in the input.
+    /// The value at a place in the input.
     #[inline]
     fn input_at(&mut self, id: PathId) -> Option<Value<'a>> {
         match self.places.get(id.0 as usize) {

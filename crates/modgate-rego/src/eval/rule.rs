@@ -279,7 +279,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What rules add to their set, which pays for it.
+    /// The members that rules add to their set, which pays for them.
     fn part_members(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
         let mut document = Partial::Set(self.take_values());
         self.add_rules(&group.rules, &mut document)?;

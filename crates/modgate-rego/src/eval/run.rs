@@ -50,7 +50,7 @@ impl Pending<'_> {
 struct Rest<'n, 'a> {
     /// The statement with several values.
     stmt: &'a Stmt,
-    /// What the values are matched with; otherwise they are tested.
+    /// The pattern that the values are matched with; otherwise they are tested.
     pattern: Option<&'a Pattern>,
     /// The statements after it.
     body: &'a [Stmt],

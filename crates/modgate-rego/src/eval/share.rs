@@ -52,7 +52,7 @@ const MAX_COMPARED: usize = 16;
 /// of errors are the same.
 pub struct Memo<'a> {
     documents: RefCell<HashMap<Key, &'a Shared<'a>, BuildHasherDefault<Digests>>>,
-    /// What is at places in the input.
+    /// The values at places in the input.
     places: RefCell<HashMap<Key, Option<Value<'a>>, BuildHasherDefault<Digests>>>,
     calls: RefCell<HashMap<SharedCall<'a>, Paid<'a>, Seed>>,
     /// The memory of the evaluation before.
@@ -103,7 +103,7 @@ impl<'a> Memo<'a> {
         self.room.set(Some(room));
     }
 
-    /// What is at a place in the input, if it has been looked up.
+    /// The value at a place in the input, if it has been looked up.
     pub(super) fn place(&self, key: Key) -> Option<Option<Value<'a>>> {
         self.places.borrow().get(&key).copied()
     }
@@ -179,14 +179,14 @@ impl Spent {
     }
 }
 
-/// What is noted while a shared document is computed.
+/// The reads and costs that are noted while a shared document is computed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Notes {
     /// Where the reads of this document begin among those that the machine has noted.
     start: usize,
     /// Whether these are not all.
     incomplete: bool,
-    /// What these took.
+    /// The cost of these.
     elsewhere: Spent,
 }
 

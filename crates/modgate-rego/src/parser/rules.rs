@@ -22,7 +22,7 @@ struct RuleHead {
 enum Statement {
     /// Rules with bodies, a default or a `contains`, which were pushed.
     Rules,
-    /// What stands there is an expression, which may be a rule without a body.
+    /// An expression, which may be a rule without a body.
     Expression(Option<RuleHead>),
 }
 

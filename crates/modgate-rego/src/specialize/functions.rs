@@ -96,7 +96,8 @@ fn one(drafts: &[Draft], builtins: &[Builtin], rules: &mut Vec<Rule>) -> Option<
     Some(RuleId(next))
 }
 
-/// What is left of these bodies, which begin alike. Binds `into`, or without it holds if one of them does.
+/// The rest of these bodies, which begin alike. Binds `into`, or without it holds if one of them
+/// does.
 fn body_of(
     drafts: &[(&[Stmt], &Draft)],
     into: Option<Slot>,

@@ -25,7 +25,7 @@ const MAX_TRIED: u32 = 256;
 const MAX_DEPTH: u32 = 16;
 
 impl Specializer<'_> {
-    /// What stands for a call that has to hold; `None` if it stays a call.
+    /// The statements in place of a call that has to hold; `None` if it stays a call.
     pub(super) fn inlined_test(&mut self, call: &Call, span: Span, env: &mut Env) -> Option<Left> {
         let rules = self.small_function(call, span, env)?;
         if rules.is_empty() {
@@ -41,7 +41,7 @@ impl Specializer<'_> {
         Some(self.again(&body, env))
     }
 
-    /// What stands for a call whose value is matched; `None` if it stays a call.
+    /// The statements in place of a call whose value is matched; `None` if it stays a call.
     pub(super) fn inlined_match(
         &mut self,
         call: &Call,

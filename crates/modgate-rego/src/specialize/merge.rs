@@ -105,9 +105,9 @@ impl More {
     }
 }
 
-/// What there is instead of the rules of a set.
+/// The form that replaces the rules of a set.
 struct Form {
-    /// What does not depend on the known member of the input.
+    /// The part that does not depend on the known member of the input.
     part: Option<GroupId>,
     own: Vec<Entry>,
 }
@@ -351,7 +351,7 @@ fn alike<'d>(drafts: &[(&'d [Stmt], &'d Draft)]) -> Vec<Vec<(&'d [Stmt], &'d Dra
     all
 }
 
-/// What is left of these bodies, which begin alike. Binds `member`.
+/// The rest of these bodies, which begin alike. Binds `member`.
 fn body_of(drafts: &[(&[Stmt], &Draft)], member: Slot, depth: u32) -> Body {
     let Some((first, others)) = drafts.split_first() else { return Body::new() };
     let common = others.iter().fold(first.0.len(), |common, (body, _)| {

@@ -1,4 +1,4 @@
-//! What a body computes twice is computed once.
+//! Bodies compute equal parts once.
 //!
 //! Rules ask for `count(text)` or `container.image` again wherever they need it, and functions that stand in the
 //! place of their calls ask for what was asked around them. The second time gives what the first one gave.
@@ -36,7 +36,7 @@ pub(super) fn rule(rule: &mut Rule, builtins: &[Builtin]) {
 
 struct Once<'p> {
     builtins: &'p [Builtin],
-    /// What has been computed, and the variables that hold it.
+    /// The sources that have been computed, and the variables that hold their values.
     known: Vec<(Source, Slot)>,
     depth: u32,
 }

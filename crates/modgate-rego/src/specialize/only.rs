@@ -66,7 +66,7 @@ pub(super) fn only(program: Program, root: GroupId) -> Program {
     Program { rules: rules.into(), groups, shared, types, ..program }
 }
 
-/// What the document of a group leads to.
+/// The groups that the document of a group leads to.
 struct Needed<'p> {
     program: &'p Program,
     groups: BTreeSet<GroupId>,

@@ -1,8 +1,9 @@
-//! What tells values apart without looking inside containers.
+//! The identity of a value, which tells values apart without looking inside containers.
 
 use super::{Repr, Value};
 
-/// What tells a value apart without looking inside containers, as [`Value::is_identical`] does.
+/// The identity of a value, which tells values apart without looking inside containers, as
+/// [`Value::is_identical`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Identity<'a> {
     Null,

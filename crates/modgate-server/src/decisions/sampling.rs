@@ -20,7 +20,7 @@ const SAMPLES: [u32; 4] = [200, 200, 200, 20];
 /// Namespaces and policies that are told apart in a second.
 const MAX_FIRSTS: usize = 1_000;
 
-/// What was kept of this second.
+/// The decisions that were kept in this second.
 #[derive(Debug, Default)]
 pub(super) struct Sampling {
     since: Option<Instant>,

@@ -57,7 +57,7 @@ impl Drop for Closing {
     }
 }
 
-/// What a connection waits for, by progress.
+/// The event that a connection waits for, by progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
     /// The first byte.
@@ -298,7 +298,7 @@ impl Connection {
         (since.elapsed() > allowed).then_some(since)
     }
 
-    /// What the connection waits for; `None` while a request is received or evaluated.
+    /// The event that the connection waits for; `None` while a request is received or evaluated.
     fn waiting(&self) -> Option<Waiting> {
         if self.has_requests() {
             return None;

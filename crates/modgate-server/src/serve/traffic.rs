@@ -1,4 +1,4 @@
-//! What happens beside requests: its start, and the candidate policies of the shadow, which follow their files.
+//! Starts records and the shadow, whose candidate policies follow their files.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{PolicyOrigin, Report, ServeConfig, ServeError, follow};
 /// The logger of the shadow.
 const LOGGER: &str = "shadow";
 
-/// What decides about requests a second time.
+/// The second decision about requests: by candidate policies or another webhook.
 #[derive(Debug, Clone)]
 pub enum ShadowConfig {
     /// Candidate policies: in place of the policies of files, in addition to those of a cluster.

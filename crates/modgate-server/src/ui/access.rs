@@ -1,4 +1,4 @@
-//! Who may see the page.
+//! The access of viewers to the page.
 //!
 //! With policies of a cluster, the cluster says who a bearer token belongs to (TokenReview) and what they may
 //! (SubjectAccessReview). Both answers are kept for a moment, by a digest of the token. With policies of files
@@ -44,7 +44,7 @@ const BETWEEN_QUESTIONS: Duration = Duration::from_millis(50);
 /// Questions without that time in between after a pause: a page that opens has several.
 const BURST: u32 = 10;
 
-/// What a request needs.
+/// The right that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Right {
     /// `get overview`
@@ -66,7 +66,8 @@ impl Right {
     }
 }
 
-/// What tells who asks: the headers of a request, and the address that it comes from.
+/// The facts that identify the viewer: the headers of a request, and the address that it comes
+/// from.
 #[derive(Debug, Clone)]
 pub(super) struct Asker {
     pub(super) headers: HeaderMap,
@@ -88,7 +89,7 @@ impl Asker {
     }
 }
 
-/// Who asks.
+/// The viewer who sends a request.
 #[derive(Debug)]
 pub(super) enum Caller {
     /// Someone on this machine.
@@ -193,7 +194,7 @@ impl Access {
         }
     }
 
-    /// Who asks, if they may: in one namespace, or in all if it is empty.
+    /// The viewer, if they have the right: in one namespace, or in all if it is empty.
     pub(super) async fn check(
         &self,
         asker: &Asker,
@@ -234,7 +235,7 @@ impl Cluster {
         let user = match known {
             Some((_, user)) => user,
             None => {
-                let _turn = self.turn(asker).await?;
+                let _permit = self.permit(asker).await?;
                 let user = self.live.authenticate(token).await.map_err(no_answer)?;
                 let kept = (until(user.is_some()), user.clone());
                 keep(&mut self.known().users, digest, kept);
@@ -256,16 +257,16 @@ impl Cluster {
         if let Some((_, allowed)) = self.known().rights.get(&key).filter(|(at, _)| is_fresh(at)) {
             return Ok(*allowed);
         }
-        let _turn = self.turn(asker).await?;
+        let _permit = self.permit(asker).await?;
         let allowed = self.live.is_allowed(user, question).await.map_err(no_answer)?;
         keep(&mut self.known().rights, key, (until(allowed), allowed));
         Ok(allowed)
     }
 
-    async fn turn(&self, asker: &Asker) -> Result<Turn<'_>, Refused> {
-        let turn = Turn::take(self, asker.peer).ok_or_else(Refused::busy)?;
+    async fn permit(&self, asker: &Asker) -> Result<Permit<'_>, Refused> {
+        let permit = Permit::take(self, asker.peer).ok_or_else(Refused::busy)?;
         self.pace.wait().await;
-        Ok(turn)
+        Ok(permit)
     }
 
     fn peers(&self) -> std::sync::MutexGuard<'_, BTreeMap<IpAddr, usize>> {
@@ -278,13 +279,13 @@ impl Cluster {
 }
 
 /// One of [`MAX_QUESTIONS`], and of [`MAX_OF_PEER`], until it is dropped.
-struct Turn<'c> {
+struct Permit<'c> {
     cluster: &'c Cluster,
     peer: IpAddr,
     _place: SemaphorePermit<'c>,
 }
 
-impl<'c> Turn<'c> {
+impl<'c> Permit<'c> {
     fn take(cluster: &'c Cluster, peer: IpAddr) -> Option<Self> {
         let place = cluster.asking.try_acquire().ok()?;
         let mut peers = cluster.peers();
@@ -297,7 +298,7 @@ impl<'c> Turn<'c> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let mut peers = self.cluster.peers();
         if let Some(of_peer) = peers.get_mut(&self.peer) {
@@ -312,7 +313,7 @@ impl Drop for Turn<'_> {
 /// Lets one caller go every [`BETWEEN_QUESTIONS`], in the order in which they came, and [`BURST`] of them at once.
 #[derive(Default)]
 struct Pace {
-    /// The turn of the next caller; it may have passed.
+    /// The time of the next question; it may have passed.
     next: Mutex<Option<tokio::time::Instant>>,
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Explained {
     pub(super) allowed: bool,
 }
 
-/// What to try.
+/// The object to evaluate.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TryRequest {

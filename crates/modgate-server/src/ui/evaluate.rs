@@ -280,7 +280,7 @@ fn subjects(
 fn notes(policies: &PolicySet, subjects: &[Subject]) -> Vec<String> {
     let is_concerned = |subject: &&Subject| !policies.snapshot.concerns(&subject.review);
     let unconcerned = subjects.iter().filter(is_concerned);
-    unconcerned.map(|it| format!("no policy is about {}", it.title())).collect()
+    unconcerned.map(|it| format!("no policy applies to {}", it.title())).collect()
 }
 
 fn finding(diagnostic: &Diagnostic) -> Finding {

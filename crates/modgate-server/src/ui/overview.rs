@@ -42,7 +42,7 @@ pub(crate) enum Origin {
     Cluster(Box<Live>),
 }
 
-/// What the page shows beside decisions.
+/// The content of the page beside decisions.
 pub(super) struct Overview {
     origin: Origin,
     certificates: Arc<Certificates>,
@@ -181,7 +181,7 @@ impl Overview {
     }
 }
 
-/// What is known of policies.
+/// The state of policies.
 struct Facts<'a> {
     snapshot: &'a Snapshot,
     in_force: BTreeSet<PolicyId>,

@@ -381,8 +381,8 @@ spec:
   rejectMessage: '{{ $x := repeat 1000000 "a" }}{{ $y := repeat 1000000 "a" }}{{ range until 100000 }}{{ range until 100000 }}{{ $c := eq $x $y }}{{ end }}{{ end }}'
 "#;
 
-/// What viewers try, and decisions that they have explained, are no reason to demote a policy: else a viewer could have
-/// one demoted, by an object for which it takes long.
+/// Evaluations for viewers, and explanations of decisions for them, do not demote a policy: else a
+/// viewer could have one demoted, by an object for which it takes long.
 #[tokio::test(flavor = "multi_thread")]
 async fn viewers_demote_no_policy() {
     let mut config = EngineConfig::default();
@@ -589,7 +589,7 @@ async fn messages_that_are_kept_quote_no_secret_of_the_inventory() {
     }
 }
 
-/// What a flood of denials leaves of the others.
+/// A flood of denials leaves other decisions in the list.
 #[tokio::test]
 async fn many_denials_hide_no_other() {
     const MANY: usize = 5_000;

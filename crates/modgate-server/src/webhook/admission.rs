@@ -115,7 +115,7 @@ fn report_failure(app: &App, webhook: Webhook, cause: Cause, head: &Head, error:
     );
 }
 
-/// What is logged of a failure, and the text of its answer, which may be an original's.
+/// The log line of a failure, and the text of its answer, which may be an original's.
 struct Message {
     error: String,
     answer: String,
@@ -179,7 +179,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
     let flow = Flow { route: webhook.path(), namespace: front::namespace(body) };
     let mut head = None;
     let mut policies = policies;
-    let mut template = Template::Unasked;
+    let mut template = Template::NotTried;
     let mut alone = None;
     let outcome = loop {
         let outcome = app
@@ -212,7 +212,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         match outcome {
             Ok(Evaluated::Answer(answer)) => break Ok(answer),
             // At most once: the second evaluation knows whether the template exists.
-            Ok(Evaluated::Awaits(kind)) => {
+            Ok(Evaluated::NeedsTemplate(kind)) => {
                 template = templates::wait(app, &policies, &kind, deadline).await;
                 policies = app.current.load().unwrap_or(policies);
             }
@@ -344,7 +344,7 @@ enum Evaluated {
     Answer(Answer),
     /// The template of this kind is not loaded: evaluate again once the cluster has been queried
     /// for it.
-    Awaits(Str),
+    NeedsTemplate(Str),
     /// The review has many values: evaluate it again when no other such is in memory.
     Large,
 }
@@ -374,12 +374,12 @@ fn evaluate(
 ) -> Evaluated {
     let Conditions { policies, template, .. } = conditions;
     if webhook == Webhook::Admit
-        && template == Template::Unasked
+        && template == Template::NotTried
         && policies.objects.cluster().is_some()
         && review.request().implausible().is_none()
         && let Some(kind) = lacks_template(review, &policies.snapshot)
     {
-        return Evaluated::Awaits(kind);
+        return Evaluated::NeedsTemplate(kind);
     }
     Evaluated::Answer(run_task(app, webhook, conditions, review, head))
 }

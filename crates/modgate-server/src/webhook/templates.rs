@@ -21,9 +21,9 @@ const REST: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Template {
     /// The cluster has not been queried for it.
-    Unasked,
+    NotTried,
     /// The cluster was queried, and the request waited if the template exists.
-    Asked,
+    Queried,
     /// The cluster has no template, but the CRD of its constraints.
     Follows,
 }
@@ -35,11 +35,13 @@ pub(super) async fn wait(
     kind: &str,
     deadline: Instant,
 ) -> Template {
-    let Some(cluster) = policies.objects.cluster().map(Arc::clone) else { return Template::Asked };
+    let Some(cluster) = policies.objects.cluster().map(Arc::clone) else {
+        return Template::Queried;
+    };
     let name = kind.to_lowercase();
     let asked = tokio::task::spawn_blocking(move || ask(&*cluster, &name)).await;
     match asked.unwrap_or(Found::Nothing) {
-        Found::Nothing => Template::Asked,
+        Found::Nothing => Template::Queried,
         Found::Definition => Template::Follows,
         Found::Template => {
             let latest = deadline.checked_sub(REST).unwrap_or(deadline);
@@ -47,7 +49,7 @@ pub(super) async fn wait(
             let is_loaded =
                 |policies: &PolicySet| policies.snapshot.constraints().template(kind).is_some();
             let _ = app.current.wait_for(until, is_loaded).await;
-            Template::Asked
+            Template::Queried
         }
     }
 }
@@ -70,7 +72,7 @@ fn ask(cluster: &dyn ClusterLookup, name: &str) -> Found {
         Ok(Some(_)) => return Found::Template,
         Ok(None) => {}
         Err(error) => {
-            tracing::warn!(target: "webhook", template = name, %error, "template not asked for");
+            tracing::warn!(target: "webhook", template = name, %error, "the cluster was not queried for the template");
             return Found::Nothing;
         }
     }

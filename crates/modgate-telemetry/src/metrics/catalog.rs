@@ -25,7 +25,7 @@ impl MetricType {
     }
 }
 
-/// Whose name a metric goes by.
+/// The project that a metric's name comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// Gatekeeper's (spec `gatekeeper-validation`, 9.7).
@@ -71,7 +71,7 @@ pub struct Descriptor {
     pub labels: &'static [Label],
     /// Its help, one sentence without a full stop.
     pub help: &'static str,
-    /// Whose it is.
+    /// The project that its name comes from.
     pub origin: Origin,
 }
 

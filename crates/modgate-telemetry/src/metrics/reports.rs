@@ -665,7 +665,7 @@ impl ControllerMetrics {
         self.time.get_or_create(&label).observe(took.as_secs_f64());
     }
 
-    /// The API server at `host` was asked, and answered with this status if at all.
+    /// A request to the API server at `host`, and the status of the answer, if it answered.
     pub fn requested(&self, host: &str, method: &str, code: Option<u16>) {
         let code = code.map_or(Cow::Borrowed("<error>"), |code| Cow::Owned(code.to_string()));
         let labels = [

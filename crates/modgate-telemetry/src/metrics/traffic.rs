@@ -50,7 +50,7 @@ const ON_DISK: Descriptor = own(
 pub enum NotRecorded {
     /// As much waits to be written as may.
     QueueFull,
-    /// What waits is not written in time.
+    /// The oldest entry was not written in time.
     Behind,
     /// The disk is full, or fails.
     Disk,

@@ -168,7 +168,7 @@ fn merge_all<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>, overwrite: bool) -> Result
     Ok(Val::Map(target))
 }
 
-/// What mergo v0.3.11 does member by member (`merge.go`, `deepMerge`): maps merge into maps; a map
+/// The merge of mergo v0.3.11, member by member (`merge.go`, `deepMerge`): maps merge into maps; a map
 /// or list never replaces anything but an empty value; other values do with `overwrite`, even when
 /// they are empty themselves.
 fn merge<'a>(

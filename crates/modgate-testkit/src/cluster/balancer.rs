@@ -1,4 +1,4 @@
-//! What stands between a client and several servers: a TCP balancer that can be cut.
+//! A TCP balancer between a client and several servers, which can be cut.
 //!
 //! As in front of a Service, a connection stays with the server it was made to, a server that
 //! leaves keeps the connections it has, and nothing is tried again.

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use super::helm::Helm;
 use crate::corpus::repository;
 
-/// What the module builds.
+/// The programs that the module builds.
 #[derive(Debug, Clone)]
 pub struct Binaries {
     /// The control plane.

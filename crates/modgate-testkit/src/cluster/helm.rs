@@ -32,11 +32,12 @@ impl Helm {
         repository().join("deploy/chart")
     }
 
-    /// What the chart becomes with these arguments, such as `--set replicas=1`, and with an image.
+    /// The manifests of the chart with these arguments, such as `--set replicas=1`, and with an
+    /// image.
     ///
     /// # Errors
     ///
-    /// What Helm says against it.
+    /// The error of Helm.
     pub fn render(&self, arguments: &[&str]) -> Result<String> {
         let [release, namespace] = RELEASE;
         let chart = Self::chart();
@@ -51,11 +52,11 @@ impl Helm {
         said(&output, &chart)
     }
 
-    /// What `helm lint` has to say of the chart, which is nothing wrong.
+    /// Checks the chart with `helm lint`, which has to find nothing.
     ///
     /// # Errors
     ///
-    /// What Helm says against it.
+    /// The error of Helm.
     pub fn lint(&self) -> Result<String> {
         let chart = Self::chart();
         let output = self.command().args(["lint", "--strict"]).arg(&chart).output()?;

@@ -58,7 +58,8 @@ pub fn mutators(data: &[u8]) {
     let _ = converges(MutationSystem::new(mutators), &object);
 }
 
-/// What converges has converged, its patch leads to the object, and explaining is doing the same.
+/// A system that converged stays as it is, its patch leads to the object, and explaining gives the
+/// same result.
 fn converges(system: MutationSystem, object: &Value) -> Result<(), MutationError> {
     let budget = Budget::new(LIMITS, &Frozen);
     let request = MutationRequest {

@@ -161,7 +161,7 @@ impl Session<'_> {
             .replace("${TMP}", &self.scratch.to_string_lossy())
     }
 
-    /// What upstream's own test would miss.
+    /// The part that upstream's own test would miss.
     fn missing(&self, asserted: &Members<'_>, got: &Ran) -> Result<Option<String>> {
         if asserted.optional("exitCode").is_some() && exit_code(asserted)? != got.code {
             return Ok(Some(format!("exit code {}", exit_code(asserted)?)));

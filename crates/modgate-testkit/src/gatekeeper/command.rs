@@ -9,7 +9,7 @@ use modgate_value::{
     regex::{GoRegex, quote_meta},
 };
 
-/// What a command line gave.
+/// The output of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) code: u8,
@@ -46,7 +46,7 @@ pub(crate) fn arguments(list: &[Value]) -> Result<Vec<&str>> {
     list.iter().map(|arg| arg.as_str().context("an argument is not a text")).collect()
 }
 
-/// What stands for text that varies, and what that text may be.
+/// Placeholders for text that varies, and patterns of that text.
 const VARYING: [(&str, &str); 5] = [
     ("<duration>", r"[0-9.]+[a-zµ]+"),
     ("<timestamp>", r"[0-9][0-9/:T. Z-]*"),

@@ -43,7 +43,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     top.finish()
 }
 
-/// What the command would leave behind.
+/// The output of the command.
 fn printed(result: Result<Vec<Value>, String>) -> Value {
     match result {
         Err(error) => [
@@ -122,7 +122,7 @@ fn expand(documents: &[Value]) -> Result<Vec<Value>, String> {
 }
 
 /// The Namespace among the documents, or what gator makes up: `default`, and one without a name for
-/// an object that names none (7.4). None of the cases is about a cluster-scoped kind.
+/// an object that names none (7.4). No case has a cluster-scoped kind.
 fn namespace_of(object: &Value, documents: &[Value]) -> Option<Value> {
     let name = object.namespace();
     let is_it = |document: &&Value| {

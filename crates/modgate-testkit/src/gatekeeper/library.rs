@@ -14,7 +14,7 @@ pub struct Policies {
     pub constraints: Vec<Value>,
 }
 
-/// What the library holds.
+/// The number of templates in the library.
 const TEMPLATES: usize = 49;
 const CONSTRAINTS: usize = 75;
 

@@ -44,8 +44,8 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> anyhow
     top.finish()
 }
 
-/// What our mutators do with a case, in the words of the corpus: every member there can be, so
-/// that a recording that lacks one is compared without it.
+/// The result of our mutators for a case, in the words of the corpus: with every possible member,
+/// so that a recording that lacks one is compared without it.
 fn outcome(case: &Members<'_>) -> anyhow::Result<Value> {
     let mut got = Object::default();
     let mut compiled = Vec::new();

@@ -24,7 +24,7 @@ pub(crate) struct Registry {
     address: SocketAddr,
 }
 
-/// What is served where: content type and content by path.
+/// The content that is served: content type and content by path.
 type Contents = BTreeMap<String, (&'static str, Vec<u8>)>;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";

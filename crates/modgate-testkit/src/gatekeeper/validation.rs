@@ -34,12 +34,12 @@ pub trait Subject {
     /// Answers `/v1/admitlabel`.
     fn label(&mut self, request: &Value) -> Result<Answer>;
 
-    /// What an audit finds wrong with an object: constraint, message and action of each; `None`
-    /// when it cannot be asked.
+    /// The violations of an audit for an object: constraint, message and action of each; `None` if
+    /// there is no audit to run.
     fn audit(&mut self, object: &Value) -> Option<Vec<[String; 3]>>;
 }
 
-/// What a webhook answered, and what it did beside that.
+/// The answer of a webhook, and its effects beside that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The `response` of the AdmissionReview.
@@ -174,11 +174,11 @@ fn run_variant(variant: &Value, definitions: &Object, make: &Make<'_>) -> Result
     Ok(Verdict::Passed)
 }
 
-/// What one step showed.
+/// The result of one step.
 struct Outcome {
     /// Whether it compares a result; other steps prepare.
     expects: bool,
-    /// What was expected and what came instead.
+    /// The expected and the actual text, if they differ.
     result: Result<(), (String, String)>,
 }
 

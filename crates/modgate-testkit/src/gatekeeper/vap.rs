@@ -95,14 +95,14 @@ fn binding(recorded: &Value, options: &VapOptions) -> Result<Verdict> {
     Ok(Verdict::equal(expected, got))
 }
 
-/// What a decoder says is not compared.
+/// The error without the words of a decoder, which are not compared.
 fn words(error: &VapError) -> String {
     let text = error.to_string();
     let is_decoder = text.contains("expected ") && text.contains(", got ");
     if is_decoder { "DECODE".to_owned() } else { text }
 }
 
-/// What was recorded of a policy: of the expressions that are Gatekeeper's own, and of all where
+/// The recorded part of a policy: of the expressions that are Gatekeeper's own, and of all where
 /// the template is upstream's, only the names.
 fn bare(policy: &Value, is_upstream: bool) -> Result<Value> {
     let policy = without_header(policy);

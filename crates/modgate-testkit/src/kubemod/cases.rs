@@ -54,7 +54,7 @@ fn check(files: &Files<'_>, case: &Members<'_>) -> Result<Verdict> {
     }
 }
 
-/// What cases refer to, relative to `cases.json`.
+/// The files that cases refer to, relative to `cases.json`.
 struct Files<'a> {
     file: &'a CorpusFile,
     roots: &'a Roots,

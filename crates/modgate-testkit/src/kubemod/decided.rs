@@ -9,7 +9,7 @@ use super::{
 };
 use crate::report::Verdict;
 
-/// What modgate answered to a request; values are JSON.
+/// The answer of modgate to a request; values are JSON.
 pub struct Answered {
     /// Whether it admits the object.
     pub allowed: bool,

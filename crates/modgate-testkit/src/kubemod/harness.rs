@@ -36,7 +36,7 @@ impl Loaded {
         Self { snapshot: update.snapshot, oracle, problems: update.problems }
     }
 
-    /// What kept rules from loading.
+    /// The problems because of which rules did not load.
     pub(super) fn errors(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter().filter(|problem| problem.severity == Severity::Error)
     }

@@ -45,7 +45,7 @@ impl Request<'_> {
     }
 }
 
-/// What a request comes to.
+/// The result of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     /// An answer a webhook would give.

@@ -131,7 +131,8 @@ impl Context<'_> {
         Ok(elements.into())
     }
 
-    /// What is made where a parent of `path` is missing: a list if an index comes next.
+    /// The container that is created where a parent of `path` is missing: a list if an index comes
+    /// next.
     fn container(&self, path: &[&str]) -> Result<Value, Fault> {
         let next = path.first().copied().unwrap_or_default();
         match next.parse::<i64>() {

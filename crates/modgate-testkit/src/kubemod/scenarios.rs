@@ -73,7 +73,7 @@ pub(super) fn all_of(verdicts: Vec<Verdict>) -> Verdict {
 
 // ---- requests ----
 
-/// What was recorded for one request.
+/// The recording of one request.
 struct Recorded {
     /// The answers seen: one, or several where the original is not deterministic.
     answers: Vec<Answer>,
@@ -221,7 +221,7 @@ fn show(answer: &Answer) -> String {
 
 // ---- rules ----
 
-/// What was recorded when a rule was created.
+/// The recording of the creation of a rule.
 #[derive(Default)]
 struct Outcome<'a> {
     validation: Option<&'a str>,

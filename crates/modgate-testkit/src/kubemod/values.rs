@@ -34,7 +34,8 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     top.finish()
 }
 
-/// What adding a member with this value text adds; nothing if the rule cannot do its work.
+/// The value that adding a member with this value text adds; nothing if the rule cannot do its
+/// work.
 fn value_of(text: &str) -> Result<Option<Value>> {
     let spec = format!(
         r#"{{"type": "Patch", "match": [{{"select": "$.kind"}}],

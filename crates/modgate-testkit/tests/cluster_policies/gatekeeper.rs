@@ -20,7 +20,7 @@ use modgate_testkit::corpus::Roots;
 use modgate_value::{Str, Value, yaml};
 
 use super::{
-    World,
+    Fixture,
     api::Api,
     generated::{Case, Kind, LABEL, Operation},
     text, with,
@@ -204,7 +204,7 @@ pub(crate) fn define(api: &mut Api, families: &[Family]) {
 }
 
 /// Creates the constraints, which are parameters, and the Namespaces that samples name.
-pub(crate) fn prepare(api: &mut Api, families: &[Family], world: &mut World) {
+pub(crate) fn prepare(api: &mut Api, families: &[Family], fixture: &mut Fixture) {
     for text in NAMESPACES {
         let namespace = yaml::value(text).expect("YAML");
         assert_eq!(api.send("POST", "/api/v1/namespaces", Some(&namespace)).code, 201);
@@ -221,7 +221,7 @@ pub(crate) fn prepare(api: &mut Api, families: &[Family], world: &mut World) {
         api.send("POST", &path, Some(&account));
         let found = api.send("GET", &format!("/api/v1/namespaces/{name}"), None);
         assert_eq!(found.code, 200, "{name}");
-        world.namespaces.insert(name.to_owned(), found.body);
+        fixture.namespaces.insert(name.to_owned(), found.body);
     }
     let deadline = Instant::now() + Duration::from_secs(120);
     for constraint in families.iter().flat_map(|family| &family.constraints) {
@@ -237,7 +237,7 @@ pub(crate) fn prepare(api: &mut Api, families: &[Family], world: &mut World) {
         };
         // What a webhook would refuse, the schema may refuse here.
         if made.code == 201 {
-            world.params.push(made.body);
+            fixture.params.push(made.body);
         } else {
             println!("not stored: {}", text(&made.body, &["message"]));
         }

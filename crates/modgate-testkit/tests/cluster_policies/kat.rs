@@ -10,7 +10,7 @@ use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::{Value, yaml};
 
 use super::{
-    World,
+    Fixture,
     api::Api,
     generated::{Case, Kind, LABEL, Operation},
     text, with,
@@ -221,7 +221,7 @@ fn documents(folder: &Path, id: &str) -> Vec<Value> {
 
 impl Test {
     /// Creates the Namespace, the parameters, and what the user of the test may do.
-    pub(crate) fn prepare(&self, api: &mut Api, world: &mut World) {
+    pub(crate) fn prepare(&self, api: &mut Api, fixture: &mut Fixture) {
         let Some(id) = self.case.object.path(&["metadata", "labels", LABEL]) else { return };
         let id = id.as_str().expect("a label");
         let create = |api: &mut Api, path: &str, text: &str, more: Option<(&[&str], Value)>| {
@@ -237,7 +237,7 @@ impl Test {
         let labels = Some((&["metadata", "labels"][..], self.labels.clone()))
             .filter(|(_, labels)| !labels.is_null());
         let namespace = create(api, "/api/v1/namespaces", &namespace, labels);
-        world.namespaces.insert(id.to_owned(), namespace);
+        fixture.namespaces.insert(id.to_owned(), namespace);
         let account = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: default}}";
         let path = format!("/api/v1/namespaces/{id}/serviceaccounts");
         create(api, &path, account, None);
@@ -248,7 +248,7 @@ impl Test {
             let path = format!("/api/v1/namespaces/{id}/configmaps");
             let made = api.send("POST", &path, Some(&params));
             assert_eq!(made.code, 201, "{}", made.body);
-            world.params.push(made.body);
+            fixture.params.push(made.body);
         }
         let Some(user) = &self.user else { return };
         let rbac = "rbac.authorization.k8s.io";

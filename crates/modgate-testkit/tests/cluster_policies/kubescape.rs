@@ -11,7 +11,7 @@ use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::{Value, yaml};
 
 use super::{
-    World,
+    Fixture,
     api::Api,
     generated::{Case, Kind, LABEL, Operation},
     text, with,
@@ -91,7 +91,7 @@ pub(crate) fn cases(folder: &Path) -> Vec<Case> {
 }
 
 /// Creates the Namespaces, the kind of the parameters, and the parameters.
-pub(crate) fn prepare(api: &mut Api, folder: &Path, world: &mut World) {
+pub(crate) fn prepare(api: &mut Api, folder: &Path, fixture: &mut Fixture) {
     let namespace =
         r#"{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "test-namespace"}}"#;
     let namespace = Value::from_json(namespace.as_bytes()).expect("JSON");
@@ -99,7 +99,7 @@ pub(crate) fn prepare(api: &mut Api, folder: &Path, world: &mut World) {
     for name in ["default", "test-namespace"] {
         let found = api.send("GET", &format!("/api/v1/namespaces/{name}"), None);
         assert_eq!(found.code, 200, "{name}");
-        world.namespaces.insert(name.to_owned(), found.body);
+        fixture.namespaces.insert(name.to_owned(), found.body);
         // No controller makes it here, and Pods need it.
         let account =
             r#"{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}"#;
@@ -118,7 +118,7 @@ pub(crate) fn prepare(api: &mut Api, folder: &Path, world: &mut World) {
         loop {
             let made = api.send("POST", &path, Some(&object));
             if made.code == 201 {
-                world.params.push(made.body);
+                fixture.params.push(made.body);
                 break;
             }
             assert!(Instant::now() < deadline, "{} {}", made.code, made.body);

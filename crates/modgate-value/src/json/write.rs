@@ -19,8 +19,8 @@ pub fn write(value: &Value, out: &mut String, escape: Escape) {
 
 /// Appends JSON over several lines, as Go's `json.MarshalIndent(value, "", indent)`.
 ///
-/// What nests deeper than [`MAX_DEPTH`] levels follows without line breaks: its indentation would
-/// grow with the square of the depth.
+/// Values nested deeper than [`MAX_DEPTH`] levels follow without line breaks: their indentation
+/// would grow with the square of the depth.
 pub fn write_pretty(value: &Value, out: &mut String, indent: &str, escape: Escape) {
     emit(value, out, Some(indent), escape);
 }
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(html, "\"a\\\"\\\\\\n\\u0001\\u003c\\u0026\\u003e\\u2028é\"");
     }
 
-    /// What is escaped stands anywhere in the words of eight bytes that are looked at, beside
+    /// Bytes to escape at every position of the eight-byte words that are scanned, beside
     /// characters that begin with the same bytes.
     #[test]
     fn escapes_anywhere() {

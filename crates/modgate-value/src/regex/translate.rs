@@ -23,7 +23,7 @@ pub(super) struct Translation {
     pub(super) classes: Classes,
 }
 
-/// What parsing the classes of a pattern costs.
+/// The cost of parsing the classes of a pattern.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Classes {
     /// Classes of Unicode, such as `\pL`, each of which has hundreds of ranges.

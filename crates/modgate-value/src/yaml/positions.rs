@@ -10,7 +10,7 @@ use crate::{Str, pointer};
 
 /// Where the parts of a [`Document`](super::Document) stand in its text, addressed by JSON pointers.
 ///
-/// What an alias or a merge key brought in stands where it was first written.
+/// A part that an alias or a merge key brought in has the position where it was first written.
 #[derive(Debug, Clone)]
 pub struct Positions {
     root: Part,
@@ -161,7 +161,7 @@ struct Parts<'p> {
     reader: Reader<'p>,
     named: bool,
     left: u32,
-    /// What places are told from: the one before.
+    /// The spot before, which positions are counted from.
     base: Spot,
 }
 

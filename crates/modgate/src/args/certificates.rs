@@ -125,7 +125,7 @@ impl CertificateArgs {
         })
     }
 
-    /// What connections must be like.
+    /// Sets the requirements for connections.
     pub(crate) fn apply(&self, config: &mut ServeConfig) {
         let clients = (!self.client_ca_name.is_empty()).then(|| ClientAuth {
             authorities: self.cert_dir.join(&self.client_ca_name),

@@ -12,7 +12,7 @@ use modgate_gator::flags::GoBool as _;
 use modgate_server::{GatekeeperConfig, LateRejections, OnFailure};
 use modgate_value::{gotime, near};
 
-/// What Gatekeeper's policies may do, and what its webhooks answer.
+/// Settings of Gatekeeper's policies and webhooks.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Gatekeeper")]
 pub(crate) struct GatekeeperArgs {
@@ -182,7 +182,7 @@ impl GatekeeperArgs {
         }
     }
 
-    /// What policies may do.
+    /// Sets the options of policies.
     pub(crate) fn apply(&self, config: &mut EngineConfig) {
         let list = |list: &[String]| list.iter().map(|text| text.as_str().into()).collect();
         config.installation.exempt = ExemptNamespaces {

@@ -58,7 +58,8 @@ pub(crate) struct ListenArgs {
 }
 
 impl ListenArgs {
-    /// What is listened on. Called by the name of an original, its addresses are the defaults.
+    /// The addresses to listen on. If the program is called by the name of an original, that
+    /// program's addresses are the defaults.
     pub(crate) fn addresses(&self, compat: &CompatArgs, program: Program) -> Addresses {
         let is_manager = program == Program::Manager;
         let manager = |address: &str| is_manager.then(|| address.to_owned());

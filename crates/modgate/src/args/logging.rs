@@ -12,7 +12,7 @@ use modgate_value::near;
 use super::compat::CompatArgs;
 use crate::terminal::no_color;
 
-/// What is logged, and where.
+/// The content of logs, and where they are written.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Logs and Events")]
 pub(crate) struct LogArgs {
@@ -95,7 +95,7 @@ impl LogArgs {
         Ok(notes)
     }
 
-    /// What is logged; KubeMod has a flag of its own for more.
+    /// The content of logs; KubeMod has a flag of its own for more.
     pub(crate) fn config(&self, compat: &CompatArgs) -> LogConfig {
         let is_plain = self.log_level == "info";
         LogConfig {
@@ -118,7 +118,7 @@ impl LogArgs {
         }
     }
 
-    /// What the webhooks say beside their answers.
+    /// Sets the log lines that the webhooks write beside their answers.
     pub(crate) fn apply(&self, config: &mut GatekeeperConfig) {
         config.log_stats = self.log_stats_admission;
         config.events.emit = self.emit_admission_events;

@@ -8,7 +8,7 @@ use modgate_server::ShadowConfig;
 use modgate_traffic::{Remote, Target};
 use modgate_value::gotime;
 
-/// What decides about requests a second time, without effect.
+/// Second decisions about requests, without effect.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Shadow")]
 pub(crate) struct ShadowArgs {
@@ -52,7 +52,7 @@ impl ShadowArgs {
         Ok(())
     }
 
-    /// What decides a second time, if anything.
+    /// The second decision, if any.
     pub(crate) fn config(&self) -> Option<ShadowConfig> {
         if !self.shadow.is_empty() {
             return Some(ShadowConfig::Policies(self.shadow.clone()));

@@ -61,7 +61,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 impl TelemetryArgs {
-    /// What is sent, and where.
+    /// Sets the metrics and traces to send, and their collector.
     pub(crate) fn apply(&self, config: &mut ServeConfig) -> Result<()> {
         let sends_metrics = self.metrics_backend.iter().any(|backend| backend == "opentelemetry");
         if self.otlp_endpoint.is_empty() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use modgate_cluster::VapConfig;
 use modgate_gator::flags::GoBool as _;
 
-/// What becomes ValidatingAdmissionPolicies of the API server.
+/// The templates and constraints that become ValidatingAdmissionPolicies of the API server.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "ValidatingAdmissionPolicies")]
 pub(crate) struct VapArgs {

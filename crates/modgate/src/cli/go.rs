@@ -103,7 +103,7 @@ fn advised(mut error: clap::Error, command: &Command) -> clap::Error {
             }
             words.push(word);
         }
-        // Without a verb it is about the flags of the program.
+        // Without a verb, the flag is one of the program.
         let Some(verb) = verb else { return error };
         let flags = verb.get_arguments();
         let global = command.get_arguments().filter(|flag| flag.is_global_set());
@@ -134,7 +134,7 @@ fn advised(mut error: clap::Error, command: &Command) -> clap::Error {
     error
 }
 
-/// What the library of the language says of texts that are no numbers, and what it means.
+/// Messages of Rust's library about texts that are no numbers, and their meaning.
 const OF_NUMBERS: [(&str, &str); 6] = [
     ("invalid digit found in string", "it is a whole number"),
     ("cannot parse integer from empty string", "it is a whole number"),

@@ -1,5 +1,5 @@
-//! What a constraint leaves open on purpose: its template has an optional parameter for the value of a label or an
-//! annotation, and the constraint does not give it.
+//! Fields that a constraint leaves open on purpose: its template has an optional parameter for the
+//! value of a label or an annotation, and the constraint does not give it.
 
 use modgate_engine::{
     Code, EngineConfig, PolicyId, PolicySource,

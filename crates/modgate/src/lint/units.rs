@@ -107,7 +107,8 @@ impl Changing {
         self.policies.len()
     }
 
-    /// What is wrong with them, without what their authors accept; and the names of those that changed no object.
+    /// Their mistakes, without those that their authors accept; and the names of those that changed
+    /// no object.
     pub(super) fn tried(&self, options: Options) -> (Vec<Change>, Vec<String>) {
         let side = |snapshot| Side { snapshot, host: &self.objects, inventory: &self.inventory };
         let all: Vec<Changer<'_>> = self
@@ -142,7 +143,7 @@ impl Changing {
     }
 }
 
-/// What decides when a policy that changes objects runs; `None` for others.
+/// The place of a policy that changes objects in the order of evaluation; `None` for others.
 fn order(object: &Value) -> Option<Order> {
     let id = PolicyId::of_object(object);
     match &*id.group {

@@ -28,7 +28,7 @@ const MAX_ERRORS: usize = 4 << 10;
 /// A forwarded port; it closes when this is dropped.
 pub(super) struct Forwarded {
     child: Child,
-    /// What kubectl has written about its errors, once it has ended.
+    /// The errors that kubectl wrote, once it has ended.
     errors: Receiver<String>,
 }
 
@@ -95,7 +95,7 @@ impl Forwarded {
         Ok(())
     }
 
-    /// What kubectl says is wrong. It has ended.
+    /// The errors of kubectl, which has ended.
     fn errors(&self) -> String {
         let errors = self.errors.recv_timeout(REST).unwrap_or_default();
         match errors.trim() {

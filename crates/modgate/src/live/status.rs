@@ -26,13 +26,13 @@ Examples:
   # Show replicas, certificate, policies that do not load, and the last audit
   kubectl modgate status
 
-  # The same of a modgate on this machine
+  # Show those of a modgate on this machine
   modgate status --address http://127.0.0.1:8088
 
 Exit codes:
   0  every replica is ready, every policy loads, and the certificate is valid for 7 days at least
-  1  something of this is not so
-  2  modgate cannot be asked";
+  1  a replica is not ready, a policy does not load, or the certificate expires before that
+  2  modgate cannot be reached";
 
 /// Arguments of `modgate status`.
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &StatusArgs, terminal: &Terminal) -> Result<Exit> {
     Ok(if problems.is_empty() { Exit::Success } else { Exit::Denied })
 }
 
-/// What is wrong, in sentences.
+/// The problems, in sentences.
 fn problems(status: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     let is_bad = |check: &&Value| check.get("ok").and_then(Value::as_bool) != Some(true);

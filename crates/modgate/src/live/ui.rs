@@ -39,7 +39,7 @@ pub(crate) struct UiArgs {
 pub(crate) fn run(args: &UiArgs, terminal: &Terminal) -> Result<Exit> {
     let connection = &args.connection;
     if let Some(address) = &connection.address {
-        // One that is no address is refused, as `why` and `status` refuse it.
+        // One that is not an address is refused, as `why` and `status` refuse it.
         Page::new(address, String::new(), connection.token.clone())?;
         show(args, &with_token(address, connection.token.as_deref()), terminal)?;
         return Ok(Exit::Success);
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &UiArgs, terminal: &Terminal) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// What stands before the token.
+/// The text in front of the token.
 const TOKEN: &str = "#token=";
 
 /// The address with the token in its fragment, which browsers send to no server.

@@ -39,12 +39,12 @@ Examples:
 Exit codes:
   0  the policies allow every object
   1  the policies deny an object, or denied the request
-  2  there is no such denial and no such object, or modgate cannot be asked";
+  2  there is no such denial and no such object, or modgate cannot be reached";
 
 /// Arguments of `modgate why`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {
-    /// The object, as `kind/name`; short names such as `deploy/web` do as well. Without it and a file, the last denial of the namespace.
+    /// The object, as `kind/name`; or with a short name, as `deploy/web`. Without it and a file, the last denial of the namespace.
     #[arg(value_name = "KIND/NAME", conflicts_with = "filename")]
     object: Option<String>,
     /// Evaluate the objects of a file, or of standard input (`-`).
@@ -247,7 +247,7 @@ fn policy(out: &mut impl Write, trace: &Value, terminal: &Terminal) -> Result<()
     Ok(())
 }
 
-/// What an expression read, one line each.
+/// The values that an expression read, one line each.
 fn values(out: &mut impl Write, expression: &Value) -> Result<()> {
     for pair in items(expression, &["values"]).filter_map(Value::as_array) {
         let texts: Vec<_> = pair.iter().filter_map(Value::as_str).collect();

@@ -130,7 +130,7 @@ fn comments(values: &str) -> Vec<Described> {
     all
 }
 
-/// What stands above a key; keys that several webhooks have are described once, at `validation`.
+/// The comment above a key; keys that several webhooks have are described once, at `validation`.
 fn comment_of<'c>(path: &str, comments: &BTreeMap<&str, &'c str>) -> Option<&'c str> {
     let key = path.rsplit('.').next().unwrap_or_default();
     let own = comments.get(path).filter(|text| !text.is_empty());

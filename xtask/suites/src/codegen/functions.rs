@@ -57,7 +57,7 @@ fn text() -> Result<String> {
     Ok(out)
 }
 
-/// What the example prints, as a cell of the table.
+/// The output of the example, as a cell of the table.
 fn result(name: &str, example: &str) -> Result<String> {
     let template = Template::parse("example", example).with_context(|| example.to_owned())?;
     if !template.impure_functions().is_empty() {

@@ -64,7 +64,7 @@ impl Desk for Gatekeeper {
     }
 }
 
-/// What `modgate`, called as gator, answers to the file.
+/// The answer of `modgate`, called as gator, to the file.
 fn modgate(gator: &Path, verb: &str, file: &Path) -> Result<Answer> {
     let mut command = Command::new(gator);
     command.arg(verb).arg("--filename").arg(file);

@@ -92,7 +92,7 @@ impl Kubemod {
         *self.counts.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// What `modgate review` answers to each request, or its refusal of the rules.
+    /// The answers of `modgate review` to the requests, or its refusal of the rules.
     fn review(&self, parts: &Parts) -> Result<Result<Vec<Value>, Answer>> {
         let write = |name: &str, documents: &[Value]| -> Result<PathBuf> {
             let path = self.folder.join(name);

@@ -76,7 +76,7 @@ fn request(random: &mut Random, at: usize, home: &str) -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 }
 
-/// What the API server, kubectl and users add to objects.
+/// Adds members to an object that the API server, kubectl and users add.
 fn decorate(random: &mut Random, object: &mut Value, kind: &str) {
     if random.chance(15) {
         object["metadata"]["managedFields"] =

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-/// What a program answered.
+/// The answer of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     /// The results of `test`, the objects of `expand`, or an answer for each request, in one order for
@@ -32,7 +32,7 @@ impl Original {
         Self { program: program.to_owned(), running: None }
     }
 
-    /// What the original answers to the question, or that it failed or refused.
+    /// The answer of the original to the question, or that it failed or refused.
     ///
     /// # Errors
     ///

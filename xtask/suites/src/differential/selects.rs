@@ -74,7 +74,7 @@ const FUNCTIONS: &[&str] = &["isDefined", "isUndefined", "isEmpty", "isNotEmpty"
 const PATTERNS: &[&str] =
     &["^web", "nginx", "[0-9]+$", "", "a|b", "^$", "(?i)WEB", "\\\\.io/", "^[^:]+$", "x{2,3}"];
 
-/// What a criterion selects: mostly a path, now and then any expression.
+/// The expression of a criterion: mostly a path, now and then any expression.
 pub(crate) fn criterion(random: &mut Random) -> String {
     match random.below(10) {
         0..=5 => path(random, "$", 2),
@@ -82,7 +82,7 @@ pub(crate) fn criterion(random: &mut Random) -> String {
     }
 }
 
-/// What an operation of a patch selects: a path.
+/// The expression of an operation of a patch: a path.
 pub(crate) fn operation(random: &mut Random) -> String {
     match random.below(6) {
         0 => "$.spec.containers[*]".to_owned(),

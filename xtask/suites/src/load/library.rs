@@ -14,7 +14,7 @@ use modgate_value::{Object, Value};
 /// Writes `policies/` with the 49 templates and 75 constraints of the library, read from where the
 /// corpora are, and `pod.json` and `deployment.json`.
 ///
-/// All 75 constraints are loaded here first: one that would not be asked would flatter the figures.
+/// All 75 constraints are loaded here first: one that were not evaluated would flatter the figures.
 pub(super) fn write(dir: &Path) -> Result<()> {
     let library = folder().context("the public library is not here; set MODGATE_CONFORMANCE")?;
     let library::Policies { templates, constraints } = library::policies(&library)?;

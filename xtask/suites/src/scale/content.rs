@@ -3,7 +3,7 @@
 use anyhow::Result;
 use modgate_value::{Value, yaml};
 
-/// What the inventory holds.
+/// The content of the inventory.
 pub(super) const SYNC: &str = "
 apiVersion: config.gatekeeper.sh/v1alpha1
 kind: Config

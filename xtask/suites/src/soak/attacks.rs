@@ -235,7 +235,7 @@ fn burn(run: &Run) {
     }
 }
 
-/// What the rules of the namespace `tenant` burn for.
+/// The object on which the rules of the namespace `tenant` spend their time.
 const BURNING_POD: &str =
     r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"n","namespace":"shop","labels":{}}}"#;
 

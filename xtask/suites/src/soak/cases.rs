@@ -1,4 +1,4 @@
-//! What is sent, what must be answered, and the policies that decide it.
+//! The requests, the expected answers, and the policies that decide them.
 
 use std::{
     fs,
@@ -114,7 +114,7 @@ pub(super) fn review(
 /// How often a policy file changes.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Writes, breaks and removes policies that no case is about.
+/// Writes, breaks and removes policies that apply to no case.
 pub(super) fn churn(folder: &Path, over: &AtomicBool) {
     let (rules, template) = (folder.join("churn-rules.yaml"), folder.join("churn-template.yaml"));
     for round in 0_usize.. {

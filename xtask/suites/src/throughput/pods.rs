@@ -86,8 +86,8 @@ impl Load {
         Ok(all)
     }
 
-    /// What the API server says to the creation of each of these Pods in `default`, as a dry run: its status, and its
-    /// warnings or why it refuses, in one order.
+    /// The answer of the API server to the creation of each of these Pods in `default`, as a dry
+    /// run: its status, and its warnings or why it refuses, in one order.
     pub(super) fn try_out(&self, pods: &[Value]) -> Result<Vec<String>> {
         let mut connection = Connection::open(self.address, &self.tls)?;
         let path = "/api/v1/namespaces/default/pods?dryRun=All";

@@ -23,7 +23,7 @@ const DURATION: &str = "gatekeeper_audit_duration_seconds";
 /// How long the statuses may take after the audit.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What one side did.
+/// The audit of one side.
 struct Audited {
     seconds: f64,
     processor: f64,
@@ -109,7 +109,7 @@ fn text(value: &Value, path: &[&str]) -> String {
     value.path(path).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// What the statuses list, which is as many as they count.
+/// The violations in the statuses, which list as many as they count.
 fn violations<'c>(constraints: impl Iterator<Item = &'c Value>) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for constraint in constraints {

@@ -17,7 +17,7 @@ use crate::load::{
     self, Expected, ProcessFigures, Request, Target, fixture_review, fixture_rule, library,
 };
 
-/// What one side did under one load.
+/// The figures of one side under one load.
 struct Load {
     rate: f64,
     p99: f64,
@@ -25,7 +25,7 @@ struct Load {
     processor: f64,
 }
 
-/// What one side answered and did.
+/// The answers and figures of one side.
 struct Side {
     answers: Vec<Value>,
     loads: Vec<Load>,
@@ -33,7 +33,7 @@ struct Side {
     peak: f64,
 }
 
-/// What goes over the connections: its name and the review.
+/// The loads: name and review.
 type Loads<'l> = [(&'l str, &'l Value)];
 
 fn side(
@@ -127,7 +127,7 @@ fn add(
     report.row(name, &what, "MB", (theirs.peak, ours.peak));
 }
 
-/// What loads of one pair of sides have in common.
+/// The common part of the names of loads of one pair of sides.
 fn loads_name<'l>(loads: &Loads<'l>) -> &'l str {
     let name = loads.first().map_or("", |(name, _)| name);
     name.split_once(',').map_or(name, |(policies, _)| policies)

@@ -24,7 +24,7 @@ use super::{
 const CONCURRENCY: usize = 4;
 /// Reports asked for at once.
 const PAGE: u32 = 500;
-/// Whose fields they are.
+/// The field manager.
 const MANAGER: &str = "modgate";
 
 /// Writes under way.

@@ -53,8 +53,8 @@ impl Types {
 }
 
 impl<'t> Shape<'t> {
-    /// What the type is, in words, if the value does not have it. Null has every type, and what stands
-    /// within lists and maps is not looked at.
+    /// The type in words, if the value does not have it. Null has every type; the contents of lists
+    /// and maps are not checked.
     pub(crate) fn mismatch(&self, value: &Value) -> Option<String> {
         let Resolved { scalar, list, map, .. } = self.resolved;
         let fits = match value {

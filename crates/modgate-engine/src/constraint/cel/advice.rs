@@ -188,7 +188,7 @@ const CLASSICS: [(&[&str], &str); 8] = [
 /// Operators that some types have as functions.
 fn overload(operator: &str, message: &str, text: &str) -> Option<String> {
     if matches!(operator, "@in" | "_in_") {
-        let advice = "what is behind `in` is a list or a map: `x in [\"a\", \"b\"]`; for a part of a text \
+        let advice = "the operand behind `in` must be a list or a map: `x in [\"a\", \"b\"]`; for a part of a text \
                       write `x.contains(\"a\")`";
         return Some(advice.to_owned());
     }

@@ -106,7 +106,7 @@ fn parse(text: &str, version: RegoVersion, error: &Error) -> Option<String> {
     })
 }
 
-/// What is wrong with the name in a package declaration, and its place.
+/// The mistake in the name of a package declaration, and its place.
 pub(in crate::constraint) fn package(text: &str) -> Option<(Span, String)> {
     let mut at = 0;
     let line = text.split_inclusive('\n').find(|line| {

@@ -1,4 +1,4 @@
-//! What authors write in Rego that is another language's: words, signs and methods.
+//! Words of other languages that authors write in Rego: keywords, signs and methods.
 
 const JOINED: &str = "expressions of a body are joined by line breaks or `;`";
 const TWICE: &str = "there is no `or`: write the rule twice, once for each case";

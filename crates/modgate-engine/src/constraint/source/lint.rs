@@ -120,11 +120,11 @@ fn unused(modules: &[Module], found: &mut Vec<Lint>) {
             read.extend(name.filter(|name| own != Some(*name)));
         });
     }
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for rule in main.rules.iter().filter(|rule| !rule.default && rule.head.name.len() == 1) {
         let Some(name) = name_of(rule.head.name.first()) else { continue };
-        // Another warning is about a rule called `if`.
-        if read.contains(name) || name == "if" || !told.insert(name) {
+        // A rule called `if` has a warning of its own.
+        if read.contains(name) || name == "if" || !reported.insert(name) {
             continue;
         }
         let is_of_others = ["deny", "warn", "violations"].contains(&name);

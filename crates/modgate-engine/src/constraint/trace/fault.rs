@@ -97,14 +97,15 @@ fn of_constraint(
     }
 }
 
-/// What Rego read on each way to a violation.
+/// The fields that Rego read on each way to a violation.
 struct Ways<'p> {
     program: Option<&'p Program>,
     places: Places,
     review: &'p Value,
     /// The expressions of the rule that held on the way so far, each with what it read.
     held: Vec<(Span, Vec<String>)>,
-    /// What was read since the last of them: by other rules, and by what did not hold.
+    /// The fields read since the last violation: by other rules, and by expressions that did not
+    /// hold.
     pending: Vec<String>,
     /// The texts of the rule's variables.
     texts: Vec<String>,

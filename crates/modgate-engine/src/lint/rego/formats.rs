@@ -7,7 +7,8 @@ use super::{Binding, Found, Paths, Variables, counts, dotted, name_of, text};
 use crate::{Code, constraint::verbs};
 
 impl<'m> Paths<'m> {
-    /// What is no list of values, has another number of them than the format, or another type than its verbs are for.
+    /// A mistake in the values of a format: they are not a list, their number differs from that of
+    /// the verbs, or a verb does not take the type of its value.
     pub(super) fn format(
         &self,
         operator: &Term,

@@ -14,7 +14,7 @@ use crate::{
     modrule::compile::{PatchStep, PatchValue},
 };
 
-/// What the template of a patch value reads, and that of a message.
+/// The data of the template of a patch value, and that of a message.
 pub(super) const OF_PATCHES: [&str; 4] = ["Namespace", "SelectKeyParts", "SelectedItem", "Target"];
 pub(super) const OF_MESSAGES: [&str; 2] = ["Namespace", "Target"];
 
@@ -143,7 +143,7 @@ pub(super) fn of_template(
         if first == "Target"
             && let Some(Fault { what: What::Misspelt(name, meant), .. }) = objects.fault(&steps)
         {
-            let message = format!("no object that this is about has the field `{name}`");
+            let message = format!("no object that this rule matches has the field `{name}`");
             let help = format!("did you mean `{meant}`?");
             lints.push(Code::UnknownPath, field.to_owned(), message, Some(help));
             lints.mark(text, &format!(".{name}"));

@@ -40,7 +40,7 @@ fn row(name: &str, figures: &Figures) -> String {
     format!("{name}\t{percent}\t{ratios}\n")
 }
 
-/// What no case reached of a place; `None` if all of it is covered.
+/// The part of a place that no case reached; `None` if all of it is covered.
 fn missing(place: &Place) -> Option<&'static str> {
     let hits = place.hits;
     if hits.decides && hits.reached > 0 {

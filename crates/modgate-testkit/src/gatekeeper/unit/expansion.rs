@@ -42,7 +42,7 @@ fn resultants(
     system.expand(&request).map_err(|error| error.to_string())
 }
 
-/// What a template that the table lets pass, and compiling refuses, is refused with.
+/// The errors of templates that the table accepts and compiling refuses.
 const REFUSED_EARLIER: [(&str, &str); 2] = [
     (
         "cannot expand resource using template with empty generatedGVK",
@@ -54,7 +54,7 @@ const REFUSED_EARLIER: [(&str, &str); 2] = [
     ),
 ];
 
-/// One template applied directly; it names no kinds, so ours is about the object's.
+/// One template applied directly; it names no kinds, so ours names the object's.
 pub(super) fn one_resultant(case: &Members<'_>) -> Result<Verdict> {
     let parent = case.required("object")?;
     let kind = modgate_engine::api::meta::GroupVersionKind::of_object(parent);

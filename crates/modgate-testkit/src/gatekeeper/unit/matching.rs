@@ -11,7 +11,7 @@ use serde::Deserialize as _;
 use super::{nullable, object};
 use crate::{decision, members::Members, report::Verdict};
 
-/// What a match block says of an object, or why it cannot.
+/// Whether a match block matches an object, or why it cannot tell.
 type Answer = std::result::Result<bool, String>;
 
 fn ask(block: &Value, subject: &Value, namespace: Option<&Value>, source: &str) -> Result<Answer> {

@@ -30,7 +30,7 @@ fn system(mutators: &[Value]) -> Result<MutationSystem> {
     Ok(MutationSystem::new(compiled))
 }
 
-/// The entries of `applyTo` that lead to these bindings. Mutators are about CREATE and UPDATE
+/// The entries of `applyTo` that lead to these bindings. Mutators apply to CREATE and UPDATE
 /// only; the table's bindings for other operations say nothing that those do not.
 fn apply_to(bindings: &[Value]) -> Result<Value> {
     let mut kinds: BTreeMap<[&str; 3], BTreeSet<&str>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What authors write in CEL that is another language's: operators, words, letters of typesetting.
+//! Words of other languages that authors write in CEL: operators, keywords, letters of typesetting.
 
 use modgate_value::odd;
 

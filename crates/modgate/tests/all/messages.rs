@@ -99,7 +99,7 @@ fn comments_allow_warnings() {
 }
 
 #[test]
-fn a_missing_field_that_is_misspelt_is_told_once() {
+fn a_missing_field_that_is_misspelt_is_drop_consequences() {
     let rule = "
 apiVersion: mutations.gatekeeper.sh/v1
 kind: AssignMetadata
@@ -236,7 +236,7 @@ fn names_of_files_stay_on_one_line() {
 
 /// What is wrong with a suite stands on standard error, and not among the results as well.
 #[test]
-fn mistakes_of_suites_are_told_once() {
+fn mistakes_of_suites_are_drop_consequences() {
     let suite = "kind: Suite\napiVersion: test.gatekeeper.sh/v1alpha1\ntest: []\n";
     let folder = folder(&[("suite.yaml", suite)]);
     let ran = modgate(folder.path(), &["verify", "."]);

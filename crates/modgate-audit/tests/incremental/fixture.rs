@@ -1,4 +1,4 @@
-//! A small world in which everything an audit depends on can change.
+//! A small fixture in which everything an audit depends on can change.
 
 use std::{
     cell::Cell,
@@ -21,7 +21,7 @@ use modgate_engine::{
 use modgate_value::{Clock, Str, Value, budget::Frozen, yaml};
 
 /// What exists.
-pub struct World {
+pub struct Fixture {
     pub snapshot: Snapshot,
     pub inventory: Inventory,
     pub cluster: Cluster,
@@ -162,7 +162,7 @@ pub fn value(text: &str) -> Value {
     yaml::value(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-impl World {
+impl Fixture {
     pub fn new() -> Self {
         let config = EngineConfig { expand_modrules: true, ..EngineConfig::default() };
         Self {
@@ -320,7 +320,7 @@ impl World {
     }
 }
 
-/// What [`World::edit`] did to an object.
+/// What [`Fixture::edit`] did to an object.
 pub enum Edit {
     Is(Value),
     Gone((String, String, String)),
