@@ -179,7 +179,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) result: Kept<'a>,
     pub(crate) spent: Spent,
     pub(crate) basis: Basis<'a>,
-    /// What it stands on in the end, if that is something else.
+    /// Its roots, if they are other variables.
     pub(crate) roots: Option<Basis<'a>>,
     /// The outcome of an evaluation before this one, for which variables came to something else.
     pub(crate) other: Option<&'a Shared<'a>>,
@@ -187,7 +187,7 @@ pub(crate) struct Shared<'a> {
     others: usize,
 }
 
-/// What an outcome stands on: where this is the same, the outcome is.
+/// The variables that determine an outcome: where they are the same, the outcome is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Basis<'a> {
     /// The variables whose values need not be compared.

@@ -24,7 +24,7 @@ impl Twins {
     }
 }
 
-/// What twins find in one object.
+/// The violations that twins find in one object.
 #[derive(Debug, Default)]
 pub(super) struct Findings(RefCell<BTreeMap<Twins, Finding>>);
 
@@ -36,7 +36,8 @@ struct Finding {
 }
 
 impl Findings {
-    /// What one of them has found, paid for; `None` where none has been evaluated, or too little is left to pay.
+    /// The violations that one of them has found, paid for; `None` if none has been evaluated, or
+    /// too little is left to pay.
     pub(super) fn of(&self, twins: Twins, budget: &Budget<'_>) -> Option<Vec<RawViolation>> {
         let all = self.0.borrow();
         let found = all.get(&twins)?;

@@ -362,7 +362,7 @@ impl Spare {
         Some(self.buffers.swap_remove(at))
     }
 
-    /// What has not been used for long.
+    /// The buffers that have not been used for long.
     fn unused(&mut self, now: Instant) -> Vec<Vec<u8>> {
         match self.since {
             Some(since) if now.saturating_duration_since(since) >= SPARE_TIME => {

@@ -90,7 +90,7 @@ pub struct Bounds<'p> {
     pub max_depth: usize,
     /// The values that the document may have, built or not: its commas, arrays, and [`OBJECT_VALUES`] for each object.
     pub max_values: usize,
-    /// What is at these paths through objects is read, so it must be JSON, and not built.
+    /// Values at these paths through objects are read, so they must be JSON, and not built.
     pub left_out: &'p [&'p [&'p str]],
 }
 

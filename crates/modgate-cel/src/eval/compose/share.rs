@@ -14,13 +14,13 @@ use crate::memo::{
 /// An outcome that was computed or known.
 pub(super) struct Found<'a> {
     pub(super) value: Kept<'a>,
-    /// What it costs without the variables that it reads.
+    /// Its cost without the variables that it reads.
     pub(super) cost: u64,
     /// Where the memo has it.
     pub(super) shared: Option<&'a Shared<'a>>,
 }
 
-/// What is to be paid for an outcome.
+/// The costs that an outcome charges.
 #[derive(Default)]
 pub(super) struct Bill {
     /// The cost is that of variables alone.
@@ -131,8 +131,8 @@ impl<'a> Evaluation<'a> {
         Basis { parts: parts.into_bump_slice(), read: read.into_bump_slice() }
     }
 
-    /// What an outcome with this basis stands on in the end: in place of variables that depend on parameters through
-    /// other variables only, these. `None` where it reads no such variable.
+    /// The roots of an outcome with this basis: in place of variables that depend on parameters
+    /// through other variables only, these others. `None` if it reads no such variable.
     fn roots(&self, basis: Basis<'a>, keys: &'a VariableKeys) -> Option<Basis<'a>> {
         let mut inner = basis.read.iter().map(|seen| self.inner(seen));
         if !inner.any(|it| it.is_some()) {
