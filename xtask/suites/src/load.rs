@@ -27,6 +27,8 @@ use modgate_testkit::client;
 use modgate_value::{Object, Value};
 use rustls::{ClientConfig, ClientConnection, pki_types::ServerName};
 
+use crate::scale::content;
+
 /// Options of `cargo xtask load`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -40,6 +42,9 @@ pub(crate) struct Args {
     /// How many rules `--fixture` writes; one in five matches the review.
     #[arg(long, default_value_t = 10, requires = "fixture")]
     rules: usize,
+    /// How many templates `--fixture` writes beside them, each with a constraint on Pods.
+    #[arg(long, default_value_t = 0, requires = "fixture")]
+    templates: usize,
     /// Route to post to.
     #[arg(long, default_value = "/dragnet-webhook")]
     route: String,
@@ -81,7 +86,7 @@ pub(crate) struct Args {
 /// Runs the load or writes the fixture; false when an answer was wrong or a bar was missed.
 pub(crate) fn run(args: &Args) -> Result<bool> {
     if let Some(dir) = &args.fixture {
-        write_fixture(dir, args.rules)?;
+        write_fixture(dir, args.rules, args.templates)?;
         return Ok(true);
     }
     if let Some(dir) = &args.library {
@@ -566,12 +571,23 @@ pub(crate) fn cpu_model() -> String {
 }
 
 /// Writes `policies/rules.yaml` and `review.json`: `rules` rules with four criteria and two
-/// operations each, and the review of a Deployment of four containers.
-fn write_fixture(dir: &Path, rules: usize) -> Result<()> {
+/// operations each, and the review of a Deployment of four containers. The templates and their constraints are in
+/// `policies/templates.json`.
+fn write_fixture(dir: &Path, rules: usize, templates: usize) -> Result<()> {
     let policies = dir.join("policies");
     fs::create_dir_all(&policies).with_context(|| policies.display().to_string())?;
     let documents: Vec<String> = (0..rules).map(fixture_rule).collect();
     fs::write(policies.join("rules.yaml"), documents.join("---\n"))?;
+    if templates > 0 {
+        let mut documents = String::new();
+        for number in 0..templates {
+            for object in [content::template(number)?, content::constraint(number, number)?] {
+                documents.push_str(&object.to_json());
+                documents.push('\n');
+            }
+        }
+        fs::write(policies.join("templates.json"), documents)?;
+    }
     let review = dir.join("review.json");
     fs::write(&review, fixture_review().to_json())?;
     writeln!(io::stdout(), "{}\n{}", policies.display(), review.display())?;

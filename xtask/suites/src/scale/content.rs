@@ -85,7 +85,7 @@ pub(super) fn kind(number: usize) -> String {
 }
 
 /// A template in Rego. Some compare Pods with the others of their namespace.
-pub(super) fn template(number: usize) -> Result<Value> {
+pub(crate) fn template(number: usize) -> Result<Value> {
     let rule = if number.is_multiple_of(READS_INVENTORY) {
         "      violation[{\"msg\": msg}] {\n        pod := input.review.object\n        \
          other := data.inventory.namespace[pod.metadata.namespace][\"v1\"].Pod[name]\n        \
@@ -109,7 +109,7 @@ pub(super) fn template(number: usize) -> Result<Value> {
 }
 
 /// A constraint on Pods; it records violations and denies nothing.
-pub(super) fn constraint(number: usize, template: usize) -> Result<Value> {
+pub(crate) fn constraint(number: usize, template: usize) -> Result<Value> {
     Ok(yaml::value(&format!(
         "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: {}\nmetadata: {{name: scale-{number}}}\n\
          spec:\n  enforcementAction: dryrun\n  match: {{kinds: [{{apiGroups: [''], kinds: [Pod]}}]}}\n  \
