@@ -1,5 +1,6 @@
 //! Listeners: accept, handshake, serve HTTP/1.1 and HTTP/2, stop gracefully.
 
+mod ahead;
 mod connections;
 mod requests;
 
@@ -29,6 +30,7 @@ use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 pub(crate) use self::requests::{Peer, waits_for_continue};
 use self::{
+    ahead::ReadAhead,
     connections::{Connection, Connections, Limits},
     requests::Requests,
 };
@@ -193,7 +195,8 @@ impl Served {
             }
             Transport::Tls(acceptor) => {
                 let handshake = async {
-                    let begun = LazyConfigAcceptor::new(Acceptor::default(), spoke.await?).await?;
+                    let stream = ReadAhead::new(spoke.await?);
+                    let begun = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
                     self.connection.said_hello();
                     begun.into_stream(Arc::clone(acceptor.config())).await
                 };
