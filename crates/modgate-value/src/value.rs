@@ -571,7 +571,7 @@ mod tests {
         let object = |keys: &[&str]| -> Object {
             keys.iter().map(|key| ((*key).to_owned(), Value::from(*key))).collect()
         };
-        let (name, hint) = (Str::from("name"), super::hint::Hint::default());
+        let (name, hint) = (Str::from("name"), hint::Hint::default());
         assert_eq!((hint.member(&object(&["a"]), &name), hint.place()), (None, 255));
         for keys in [&["a", "b", "name"][..], &["name"], &["a", "name", "z"], &[]] {
             let object = object(keys);
