@@ -142,6 +142,8 @@ pub struct Evaluation<'a> {
     variables: &'a Variables,
     /// The values of variables, by their places.
     values: &'a [Cell<Option<Slot<'a>>>],
+    /// What they came to in the evaluation before this one.
+    before: &'a [Cell<Option<Slot<'a>>>],
     /// The variables that were paid for, by their places; only while sharing. Those that are known ahead may have no
     /// value yet.
     paid: Cell<u64>,
@@ -216,6 +218,7 @@ impl<'a> Evaluation<'a> {
             budget,
             variables,
             values: arena.0.alloc_slice_fill_with(variables.all.len(), |_| Cell::new(None)),
+            before: &[],
             paid: Cell::new(0),
             limits,
             remaining: Cell::new(limits.total),
@@ -233,6 +236,13 @@ impl<'a> Evaluation<'a> {
     #[must_use]
     pub fn sharing(self, memo: &'a Memo<'a>, keys: &'a VariableKeys) -> Self {
         Self { sharing: Some((memo, keys)), ..self }
+    }
+
+    /// Pays for variables again, and does not look again for what they came to in another evaluation of the same
+    /// inputs with the same keys. Says nothing unless outcomes are shared.
+    #[must_use]
+    pub fn after(self, before: &Self) -> Self {
+        Self { before: before.values, ..self }
     }
 
     /// The remaining part of [`CostLimits::total`].
@@ -327,7 +337,7 @@ impl<'a> Evaluation<'a> {
             }
             Ok(program) => program,
         };
-        let slot = self.ready(index).unwrap_or_else(|| {
+        let slot = self.ready(index).or_else(|| self.again(index)).unwrap_or_else(|| {
             let Some((memo, keys)) = self.sharing else {
                 let (result, cost) = self.compute(program);
                 self.unsettled.set(self.unsettled.get().saturating_add(cost));

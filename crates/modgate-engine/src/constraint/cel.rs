@@ -265,7 +265,8 @@ impl CelDriver {
         if found.is_empty() {
             return Vec::new();
         }
-        let evaluation = begin(CostLimits { total: evaluation.remaining(), ..limits });
+        let total = evaluation.remaining();
+        let evaluation = begin(CostLimits { total, ..limits }).after(&evaluation);
         let mut violations = Vec::with_capacity(found.len());
         for (index, validation, failed) in found {
             match failed {

@@ -77,6 +77,9 @@ impl<'a> Evaluation<'a> {
         let start = self.order.length.get();
         let before = Spent::so_far(self.budget);
         let found = self.known(first, keys).unwrap_or_else(|| {
+            // Only what is read now counts.
+            self.read.set(0);
+            self.order.length.set(start);
             let (result, cost) = compute();
             let value = Kept::new(&result, self.arena);
             if key.is_none() || matches!(value, Kept::Exhausted(_)) {
@@ -119,6 +122,8 @@ impl<'a> Evaluation<'a> {
                 None => left |= place(index),
             }
         }
+        // What may differ elsewhere is looked at first.
+        parts.sort_unstable_by_key(|part| matches!(part.source, Source::Inputs(_)));
         if left == 0 {
             return Basis { parts: parts.into_bump_slice(), read: &[] };
         }
@@ -280,6 +285,46 @@ impl<'a> Evaluation<'a> {
         }
     }
 
+    /// The variable number `index`, if the evaluation before this one has it.
+    pub(super) fn again(&self, index: usize) -> Option<Slot<'a>> {
+        let (_, keys) = self.sharing?;
+        let slot = self.before.get(index)?.get()?;
+        let mut bill = Bill::default();
+        if !self.add_again(&mut bill, index, keys) {
+            self.forget(&bill);
+            return None;
+        }
+        Some(match self.settle(&bill)? {
+            Ok(()) => slot,
+            Err(exhausted) => Slot { value: Kept::Exhausted(exhausted), shared: None },
+        })
+    }
+
+    /// Adds a variable that the evaluation before this one has, with all that it reads, as far as it was not paid for
+    /// yet. Says whether that is known.
+    fn add_again(&self, bill: &mut Bill, index: usize, keys: &'a VariableKeys) -> bool {
+        if (self.paid.get() | bill.places) & place(index) != 0 {
+            return true;
+        }
+        if let Some(known) = self.ahead(keys, index) {
+            self.add_ahead(bill, keys, known);
+            return true;
+        }
+        let slot = self.before.get(index).and_then(Cell::get);
+        let Some(slot @ Slot { value: Kept::Value(_), shared: Some(of) }) = slot else {
+            return false;
+        };
+        bill.add(of.spent, place(index));
+        if let Some(value) = self.values.get(index) {
+            value.set(Some(slot));
+        }
+        self.add_parts(bill, of.basis, keys);
+        of.basis.read.iter().all(|read| {
+            let index = keys.named(read.name, read.place);
+            index.is_some_and(|index| self.add_again(bill, index, keys))
+        })
+    }
+
     /// Adds a variable that is known ahead, and what it reads.
     pub(super) fn add_ahead(&self, bill: &mut Bill, keys: &'a VariableKeys, known: &Known) {
         let mut left = known.behind & !self.paid.get() & !bill.places;
@@ -291,16 +336,20 @@ impl<'a> Evaluation<'a> {
         }
     }
 
+    /// Takes values back: variables have none before they are paid for.
+    fn forget(&self, bill: &Bill) {
+        for (index, value) in self.values.iter().enumerate() {
+            if bill.places & place(index) != 0 {
+                value.set(None);
+            }
+        }
+    }
+
     /// Pays; `None` where too little is left.
     pub(super) fn settle(&self, bill: &Bill) -> Option<Result<(), Exhausted>> {
         let Spent { cost, steps, bytes } = bill.spent;
         if steps > self.budget.steps_left() || bytes > self.budget.bytes_left() {
-            // They have no values before they are paid for.
-            for (index, value) in self.values.iter().enumerate() {
-                if bill.places & place(index) != 0 {
-                    value.set(None);
-                }
-            }
+            self.forget(bill);
             return None;
         }
         self.paid.set(self.paid.get() | bill.places);
