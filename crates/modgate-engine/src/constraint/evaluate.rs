@@ -104,7 +104,7 @@ pub fn review<'c>(
 ) -> Vec<Violation> {
     let mut all: Vec<Found<'c>> = Vec::new();
     sharing(constraints, admission, evaluation, arena, &|| {}, &mut |constraint, applied, _| {
-        all.extend(Found::all(constraint, applied));
+        Found::add(&mut all, constraint, applied);
     });
     sorted(all)
 }
@@ -138,7 +138,9 @@ pub fn review_each<'c>(
         arena,
         begin,
         &mut |constraint, applied, session| {
-            let violations = sorted(Found::all(constraint, applied).collect());
+            let mut all = Vec::new();
+            Found::add(&mut all, constraint, applied);
+            let violations = sorted(all);
             done(Reviewed { constraint, violations, looked: session.take_looked() });
         },
     );
@@ -187,14 +189,9 @@ struct Found<'c> {
 }
 
 impl<'c> Found<'c> {
-    fn all(
-        constraint: &'c CompiledConstraint,
-        applied: Option<Applied<'c>>,
-    ) -> impl Iterator<Item = Self> {
-        let found = applied.into_iter().flat_map(|(actions, violations)| {
-            violations.into_iter().map(move |raw| (actions, raw))
-        });
-        found.map(move |(actions, raw)| Self { constraint, actions, raw })
+    fn add(all: &mut Vec<Self>, constraint: &'c CompiledConstraint, applied: Option<Applied<'c>>) {
+        let Some((actions, violations)) = applied else { return };
+        all.extend(violations.into_iter().map(|raw| Self { constraint, actions, raw }));
     }
 }
 
@@ -232,8 +229,11 @@ fn sorted(mut all: Vec<Found<'_>>) -> Vec<Violation> {
         })
     });
     let mut left: Vec<Option<Found<'_>>> = all.into_iter().map(Some).collect();
-    let found = keys.iter().filter_map(|(_, at)| left.get_mut(*at)?.take());
-    found.map(Found::violation).collect()
+    let mut violations = Vec::with_capacity(left.len());
+    for (_, at) in keys {
+        violations.extend(left.get_mut(at).and_then(Option::take).map(Found::violation));
+    }
+    violations
 }
 
 /// The first sort keys of violations (the rank of the action and the beginning of the message) with
@@ -248,19 +248,28 @@ fn keys(all: &[Found<'_>]) -> Option<Vec<(u128, usize)>> {
         u8::try_from(actions.len()).ok()?;
     }
     actions.sort_unstable();
-    let key = |(at, found): (usize, &Found<'_>)| {
-        let place = actions.iter().position(|action| *action == found.action())?;
-        let place = u128::try_from(place).ok()? << 120;
-        Some((place | beginning(&found.raw.message) >> 8, at))
-    };
-    all.iter().enumerate().map(key).collect()
+    let place_of = |action: &str| actions.iter().position(|it| *it == action);
+    let mut last = ("", 0);
+    let mut keys = Vec::with_capacity(all.len());
+    for (at, found) in all.iter().enumerate() {
+        let action = found.action();
+        if action != last.0 {
+            last = (action, u128::try_from(place_of(action)?).ok()? << 120);
+        }
+        keys.push((last.1 | beginning(&found.raw.message) >> 8, at));
+    }
+    Some(keys)
 }
 
 /// The first bytes of a text as a number in the same order; the last byte of 16 is zero.
 fn beginning(text: &str) -> u128 {
-    let bytes = text.as_bytes();
     let mut first = [0; 16];
-    first.iter_mut().take(15).zip(bytes).for_each(|(to, from)| *to = *from);
+    if let (Some(bytes), Some(to)) = (text.as_bytes().first_chunk::<15>(), first.first_chunk_mut())
+    {
+        *to = *bytes;
+    } else {
+        first.iter_mut().zip(text.as_bytes()).for_each(|(to, from)| *to = *from);
+    }
     u128::from_be_bytes(first)
 }
 

@@ -258,16 +258,15 @@ impl Store {
             return self.constraints().map(AsRef::as_ref).collect();
         }
         let of_kinds = kinds.iter().filter_map(|kind| self.by_kind.get(*kind));
-        let lists: Vec<&[_]> = of_kinds.chain([&self.any_kind]).map(Vec::as_slice).collect();
-        let all = lists.iter().copied().flatten().map(AsRef::as_ref);
-        let mut found: Vec<&CompiledConstraint> = all.collect();
+        let of_kinds: Vec<&[_]> = of_kinds.map(Vec::as_slice).collect();
         // Each list is in order.
-        if lists.iter().filter(|list| !list.is_empty()).count() > 1 {
-            found.sort_by(|a, b| order(a).cmp(&order(b)));
+        if let [] | [_] = *of_kinds {
+            return merged(of_kinds.first().copied().unwrap_or_default(), &self.any_kind);
         }
-        if kinds.len() > 1 {
-            found.dedup_by(|a, b| order(a) == order(b));
-        }
+        let all = of_kinds.into_iter().flatten().chain(&self.any_kind);
+        let mut found: Vec<&CompiledConstraint> = all.map(AsRef::as_ref).collect();
+        found.sort_by(|a, b| order(a).cmp(&order(b)));
+        found.dedup_by(|a, b| order(a) == order(b));
         found
     }
 
@@ -337,6 +336,24 @@ fn template_id(name: &str) -> Str {
         return name.to_lowercase().into();
     }
     name.into()
+}
+
+/// Two lists in order as one. One of them is short, mostly: its members are looked for in the other one.
+fn merged<'s>(
+    one: &'s [Arc<CompiledConstraint>],
+    other: &'s [Arc<CompiledConstraint>],
+) -> Vec<&'s CompiledConstraint> {
+    let (mut long, short) = if one.len() < other.len() { (other, one) } else { (one, other) };
+    let mut found: Vec<&CompiledConstraint> = Vec::with_capacity(one.len() + other.len());
+    for constraint in short {
+        let at = long.partition_point(|other| order(other) < order(constraint));
+        let (before, after) = long.split_at_checked(at).unwrap_or((long, &[]));
+        found.extend(before.iter().map(AsRef::as_ref));
+        found.push(constraint);
+        long = after;
+    }
+    found.extend(long.iter().map(AsRef::as_ref));
+    found
 }
 
 fn order(constraint: &CompiledConstraint) -> (&Str, &Str) {
