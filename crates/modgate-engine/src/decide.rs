@@ -31,7 +31,7 @@ pub use self::{
     observer::{NoopObserver, Observer, Trace},
     plan::{Plan, PlannedConstraint, PlannedResultant, Stage},
     resources::lacks_template,
-    scope::Scope,
+    scope::{Scope, UnsentByDefault},
     stages::Stages,
 };
 use self::{

@@ -105,7 +105,7 @@ pub use config::{
 };
 pub use decide::{
     DryRunError, NoopObserver, Observer, Plan, PlannedConstraint, PlannedResultant, Scope, Stage,
-    Stages, Trace, dry_run, lacks_template,
+    Stages, Trace, UnsentByDefault, dry_run, lacks_template,
 };
 pub use decision::{
     AdmissionStatus, Decision, Failure, FailureKind, MutationStatus, Rejection, RuleFailure,

@@ -6,12 +6,9 @@ use std::{
 };
 
 use modgate_engine::{
-    Decision, Evaluation, Host, NoopObserver, PolicyId, Review, Snapshot, Stages,
-    api::{
-        admissionregistration, constraints,
-        meta::{GroupVersionKind, Operation},
-        modrule, mutations,
-    },
+    Decision, Evaluation, Host, NoopObserver, PolicyId, Review, Scope, Snapshot, Stages,
+    UnsentByDefault,
+    api::{admissionregistration, constraints, meta::GroupVersionKind, modrule, mutations},
     constraint::{Arena, CompiledConstraint, Inventory},
 };
 use modgate_report::printable;
@@ -46,52 +43,29 @@ pub fn about_input<'r>(
     notes
 }
 
-/// The subresources whose requests the webhook for constraints receives, as the chart installs it.
-const SENT_SUBRESOURCES: [&str; 16] = [
-    "deployments/scale",
-    "nodes/proxy",
-    "pods/attach",
-    "pods/binding",
-    "pods/ephemeralcontainers",
-    "pods/eviction",
-    "pods/exec",
-    "pods/log",
-    "pods/portforward",
-    "pods/proxy",
-    "pods/resize",
-    "replicasets/scale",
-    "replicationcontrollers/scale",
-    "services/proxy",
-    "services/status",
-    "statefulsets/scale",
-];
-
 /// A note for each kind of request that constraints see only in installations whose values say so.
 fn unsent<'r>(snapshot: &Snapshot, reviews: impl Iterator<Item = &'r Review>) -> Vec<String> {
     if snapshot.constraints().constraints().next().is_none() {
         return Vec::new();
     }
-    let mut unsent = BTreeSet::new();
-    for request in reviews.map(Review::request) {
-        let path = format!("{}/{}", request.resource.resource, request.sub_resource);
-        let is_sent = request.sub_resource.is_empty() || SENT_SUBRESOURCES.contains(&path.as_str());
-        if !matches!(request.operation, Operation::Create | Operation::Update) {
-            let requests = format!("{} requests", request.operation);
-            unsent.insert((requests, "to constraints", "value `validation.operations` lists"));
-        }
-        if !is_sent {
-            unsent.insert((
-                format!("requests for `{path}`"),
-                "to constraints and mutators",
-                "values `validation.resources` and `mutation.resources` list",
-            ));
-        }
-    }
+    let unsent: BTreeSet<UnsentByDefault> = reviews.flat_map(Scope::unsent_by_default).collect();
+    let texts = unsent.into_iter().map(|it| match it {
+        UnsentByDefault::Operation(operation) => (
+            format!("{operation} requests"),
+            "to constraints",
+            "value `validation.operations` lists",
+        ),
+        UnsentByDefault::SubResource(name) => (
+            format!("requests for `{name}`"),
+            "to constraints and mutators",
+            "values `validation.resources` and `mutation.resources` list",
+        ),
+    });
     let note = |(requests, to, values): (String, &str, &str)| {
         let requests = printable(&requests);
         format!("note: the API server sends {requests} {to} only if the chart {values} them")
     };
-    unsent.into_iter().map(note).collect()
+    texts.map(note).collect()
 }
 
 /// The kinds of parameters that the input does not contain: the API server denies until they exist.
@@ -100,8 +74,8 @@ fn unknown_params(snapshot: &Snapshot, references: &References) -> Vec<String> {
     let unknown = kinds.filter(|kind| !references.knows_params(kind));
     let note = |kind: admissionregistration::ParamKind| {
         format!(
-            "note: nothing in the input says that there is a kind {} {}, which a `paramKind` names; an \
-             API server without it denies as `failurePolicy` sets",
+            "note: the input does not define the kind {} {} that a `paramKind` names; an API server \
+             without it denies as `failurePolicy` sets",
             printable(&kind.api_version),
             printable(&kind.kind)
         )

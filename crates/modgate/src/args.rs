@@ -90,8 +90,8 @@ pub(crate) struct EngineArgs {
     /// ModRules, so its results differ.
     #[arg(long)]
     expand_modrules: bool,
-    /// Namespace of modgate itself, whose objects no policy applies to. Only a Config in this namespace
-    /// counts [default: POD_NAMESPACE, else gatekeeper-system]
+    /// Namespace of modgate itself: requests for its objects reach no policy. Only a Config in this
+    /// namespace counts [default: POD_NAMESPACE, else gatekeeper-system]
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     installation_namespace: Option<String>,
 }

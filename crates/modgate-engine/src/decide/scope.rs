@@ -18,6 +18,35 @@ pub struct Scope {
     pub modrules: Result<(), Skipped>,
 }
 
+/// A part of a request for which Gatekeeper's webhooks receive it only in some installations.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnsentByDefault {
+    /// Its operation. The webhook for mutators never receives it.
+    Operation(Operation),
+    /// Its subresource, with the resource in front: `pods/status`.
+    SubResource(String),
+}
+
+/// The subresources whose requests Gatekeeper's webhooks receive as the chart installs them.
+const SUBRESOURCES: [&str; 16] = [
+    "deployments/scale",
+    "nodes/proxy",
+    "pods/attach",
+    "pods/binding",
+    "pods/ephemeralcontainers",
+    "pods/eviction",
+    "pods/exec",
+    "pods/log",
+    "pods/portforward",
+    "pods/proxy",
+    "pods/resize",
+    "replicasets/scale",
+    "replicationcontrollers/scale",
+    "services/proxy",
+    "services/status",
+    "statefulsets/scale",
+];
+
 /// The resources of KubeMod's webhook as shipped (spec `kubemod.md`, 7.1), with their kinds.
 const KUBEMOD_RESOURCES: [(&str, &str); 21] = [
     ("namespaces", "Namespace"),
@@ -46,6 +75,20 @@ const KUBEMOD_RESOURCES: [(&str, &str); 21] = [
 impl Scope {
     /// Everything.
     pub const ALL: Self = Self { gatekeeper: Ok(()), modrules: Ok(()) };
+
+    /// The parts for which Gatekeeper's webhooks do not receive the request as the chart installs them.
+    /// Installations differ in this, so a command runs their stages.
+    pub fn unsent_by_default(review: &Review) -> Vec<UnsentByDefault> {
+        let request = review.request();
+        let path = format!("{}/{}", request.resource.resource, request.sub_resource);
+        let is_sent = request.sub_resource.is_empty() || SUBRESOURCES.contains(&path.as_str());
+        let is_write = matches!(request.operation, Operation::Create | Operation::Update);
+        let operation = (!is_write).then_some(UnsentByDefault::Operation(request.operation));
+        operation
+            .into_iter()
+            .chain((!is_sent).then_some(UnsentByDefault::SubResource(path)))
+            .collect()
+    }
 
     /// The stages that the labels of the request's namespace, its kind and its operation allow. A
     /// namespace that cannot be read has no labels.
