@@ -45,7 +45,7 @@ codes! {
     UnknownVersion = "unknown-version",
     /// No field of a policy has this name: it is misspelt, or stands in the wrong place.
     UnknownField = "unknown-field",
-    /// A value that is none of those its field has. What follows is said in the message.
+    /// A value that its field does not allow. The message has the consequence.
     UnknownValue = "unknown-value",
     /// An object of the YAML text has the same key twice. The last one counts; a cluster refuses it
     /// where kubectl validates strictly.
@@ -56,8 +56,8 @@ codes! {
     /// A field of the built-in kinds that does not exist, and is close to one that does; or a field of a list, a
     /// text or a number, which have none.
     UnknownPath = "unknown-path",
-    /// A key or a text has a letter that is not seen, such as a no-break space, or quotation marks of typesetting, which
-    /// are no quotes: it is not what it looks like.
+    /// A key or a text has a letter that is not seen, such as a no-break space, or quotation marks
+    /// of typesetting, which are not quotes: it is not what it looks like.
     OddLetter = "odd-letter",
     /// A setting that has no effect on this policy.
     NoEffect = "no-effect",
@@ -96,12 +96,12 @@ codes! {
     UnknownInput = "unknown-input",
     /// Rego or CEL reads a parameter that the template's own schema does not have.
     UnknownParameter = "unknown-parameter",
-    /// A `violation` rule gives an object without `msg`, so what it finds is not reported.
+    /// A `violation` rule gives an object without `msg`, so its findings are not reported.
     ViolationWithoutMsg = "violation-without-msg",
-    /// The format of `sprintf` has another number of verbs than there are values, or verbs for values of another type;
-    /// or its values are no list.
+    /// The format of `sprintf` has another number of verbs than there are values, or verbs for
+    /// values of another type; or its values are not a list.
     FormatArguments = "format-arguments",
-    /// An enforcement action or scope that does nothing, or is not one modgate knows.
+    /// An enforcement action or scope that has no effect, or that modgate does not know.
     EnforcementAction = "enforcement-action",
     /// An ExpansionTemplate generates objects without a kind.
     GeneratedKind = "generated-kind",
@@ -157,14 +157,14 @@ codes! {
     /// Found by `modgate lint`: an image of someone else gets past the policy because its name starts with
     /// an allowed text that ends within a part of a name.
     BypassPrefix = "bypass-prefix",
-    /// An object that no API server stores: its kind does not exist, or its name, namespace or labels are
-    /// no texts. Policies about the kind that is meant do not see it. Or a policy whose name has letters that names
-    /// do not have.
+    /// An object that no API server stores: its kind does not exist, or its name, namespace or
+    /// labels are not texts. Policies for the kind that is meant do not see it. Or a policy whose
+    /// name has letters that names do not have.
     ImpossibleObject = "impossible-object",
     /// Found by `modgate lint`: a second run of a mutator or Patch rule changes the object again.
     NotIdempotent = "not-idempotent",
-    /// Found by `modgate lint`: the result of two mutators or Patch rules depends on which of them runs first, and
-    /// only their names say so.
+    /// Found by `modgate lint`: the result of two mutators or Patch rules depends on which of them
+    /// runs first, which only their names determine.
     OrderDependent = "order-dependent",
     /// Found by `modgate lint`: another policy undoes everything that a mutator or Patch rule changes. Two mutators
     /// that undo each other come to no end, and the request is denied.
