@@ -227,7 +227,7 @@ fn a_failing_expansion_names_the_resource_twice() {
 
 /// Unknown scoped actions are violations that lead to nothing.
 #[test]
-fn scoped_actions_that_nobody_knows() {
+fn unknown_scoped_actions() {
     let template = template(ALWAYS);
     for (entry, rows) in [
         ("{enforcementPoints: [{name: '*'}]}", 1),

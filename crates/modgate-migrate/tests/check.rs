@@ -782,5 +782,5 @@ fn decisions() {
     }
 }
 
-/// A certificate authority made for this test; nobody has its key.
+/// A certificate authority made for this test; its key is not kept.
 const CA: &str = include_str!("fixtures/ca.txt");

@@ -68,7 +68,7 @@ fn in_flight(server: &Running) -> usize {
 /// More reviews than there can be evaluations, each of which would go on for longer than the test:
 /// meanwhile probes, metrics, handshakes and the reviews of another namespace are answered.
 #[test]
-fn evaluations_that_use_up_their_time_hold_up_nobody_else() {
+fn evaluations_that_use_up_their_time_hold_up_no_others() {
     let server = Running::start(RULES, |config| {
         config.evaluators = 1;
         config.limits.time = Duration::from_secs(600);

@@ -340,7 +340,7 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
 }
 
 /// A process is killed in the middle of an audit, and another one audits: every violation stands once
-/// in what is published, whoever found it.
+/// in the export, whichever process found it.
 #[test]
 fn killed_in_the_middle_of_an_audit() {
     let _alone = ONE_AT_A_TIME.lock();

@@ -51,7 +51,7 @@ struct Rotating {
     health: SocketAddr,
 }
 
-/// Looked at often, and nobody is waited for longer than a slow machine needs.
+/// Polled often, and no longer than a slow machine needs.
 fn hurried() -> RotationTimes {
     RotationTimes {
         look: Duration::from_secs(1),

@@ -33,8 +33,8 @@ use modgate_value::yaml;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-/// The manifest, its webhook configurations apart: nothing answers at their Service here, and nobody
-/// may be sent there.
+/// The manifest, its webhook configurations apart: nothing answers at their Service here, and no
+/// request may be sent there.
 struct Manifest {
     whole: String,
     webhooks: String,
@@ -643,7 +643,7 @@ fn ignored_namespaces_are_audited() {
     let create = |namespace: &str, more: &str| {
         kubectl(cluster, &format!("create configmap violating -n {namespace} {more}"), "")
     };
-    modgate_e2e::eventually("the webhook is asked", || {
+    modgate_e2e::eventually("the webhook receives a request", || {
         create("watched", "--dry-run=server").stderr.contains("[never] never")
     });
     assert!(create("ignored", "").success);

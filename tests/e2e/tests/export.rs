@@ -176,7 +176,7 @@ fn what_is_found_is_exported() {
         server.plain_metric("gatekeeper_audit_duration_seconds_count") > 3
     });
     step("the oldest file is deleted once the newest is complete");
-    eventually("no more are kept than asked for", || {
+    eventually("no more are kept than the Connection allows", || {
         let files = fs::read_dir(folder.path().join("audit-channel")).expect("folder").flatten();
         let kept = files.filter(|entry| {
             let name = entry.file_name().to_string_lossy().into_owned();

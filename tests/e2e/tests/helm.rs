@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 const NAMESPACE: &str = "gatekeeper-system";
 
-/// What our own webhook for Namespaces would refuse here, where nobody answers it.
+/// Leaves out the webhook for Namespaces, because no server answers it here.
 const QUIET: &str = "--set ignoreLabel.enabled=false";
 
 fn plain(value: &modgate_value::Value) -> Value {

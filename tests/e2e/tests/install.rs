@@ -175,7 +175,7 @@ fn install(cluster: &Cluster, manifest: Vec<Value>) -> Vec<Value> {
     let mut applied = String::new();
     for mut document in manifest {
         match text(&document, "/kind") {
-            // Nothing answers at their Service here, and nobody may be sent there.
+            // No server answers at their Service here, so no request may be sent there.
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
                 for webhook in document["webhooks"].as_array_mut().expect("webhooks") {
                     webhook["matchConditions"] = json!([{"name": "never", "expression": "false"}]);
@@ -508,7 +508,7 @@ fn the_rights_of_a_narrow_split_installation_suffice_and_no_more() {
 
     // What it may not read is told, and does not keep it from the rest.
     assert!(is_taken("secrets", "Secret"));
-    eventually("the other kind was asked for", || !audited.forbidden().is_empty());
+    eventually("the other kind was listed", || !audited.forbidden().is_empty());
     let asked = audited.forbidden();
     assert!(asked.iter().all(|what| what.contains(" secrets/ /")), "{asked:?}");
     let audit = &installed[1];

@@ -1,4 +1,4 @@
-//! The Gatekeeper library applied in the order in which nobody would: constraints before their
+//! The Gatekeeper library applied in an unusual order: constraints before their
 //! templates, and templates that are still being taken in (AD-34).
 
 #![allow(

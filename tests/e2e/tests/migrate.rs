@@ -14,7 +14,7 @@ fn succeeds(cluster: &Cluster, arguments: &str, input: &str) -> String {
     outcome.stdout
 }
 
-/// The same installations as in files, whose constraint has a CRD that nobody makes here.
+/// The same installations as in files, whose constraint has a CRD that no controller creates here.
 fn install(cluster: &Cluster) {
     let definitions: String =
         crds::all().expect("CRDs").iter().map(|it| format!("---\n{}\n", it.to_json())).collect();
@@ -30,7 +30,7 @@ fn install(cluster: &Cluster) {
     succeeds(cluster, "apply -f -", &rendered);
     succeeds(cluster, "wait --for=condition=Established crd --all", "");
     succeeds(cluster, "create namespace shop", "");
-    // Webhooks last: nobody answers them.
+    // Webhooks last: no server answers them.
     let mut webhooks = String::new();
     for name in ["kubemod.yaml", "gatekeeper.yaml"] {
         let text = fs::read_to_string(folder.join(name)).expect(name);

@@ -268,7 +268,7 @@ async fn who_is_not_trusted() {
     let old = Dummy::start(Presented { leaf: &leaf, clients: None, version: &TLS12 }).await;
     setup.providers.replace([&trusting(&old.url("/"), &setup.authority.pem)]);
     failure("ProtocolVersion").await;
-    // Bound, so that nobody else takes it, but nobody listens.
+    // Bound, so that no other process takes the port, but not listening.
     let plain = tokio::net::TcpSocket::new_v4().expect("socket");
     plain.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("bind");
     let address = plain.local_addr().expect("address");

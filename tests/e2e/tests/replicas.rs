@@ -896,7 +896,7 @@ impl Fleet {
     }
 }
 
-/// Bytes of a process in memory; 0 where nobody says.
+/// Bytes of a process in memory; 0 if they are not known.
 fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -546,7 +546,7 @@ fn statuses_of_a_thousand_rules() {
     let without = r#"[{"op":"remove","path":"/spec/versions/0/subresources"}]"#;
     let patch = ["patch", "crd", "modrules.api.kubemod.io", "--type=json", "-p", without];
     assert!(cluster.run(patch, "").expect("kubectl").success);
-    // Whoever stores these anew has seen all changes of CRDs before.
+    // A process that stores these anew has seen all changes of CRDs before.
     let later_kind = "crd/modifyset.mutations.gatekeeper.sh";
     let patch = ["patch", later_kind, "--subresource=status", "--type=merge", "-p", old];
     assert!(cluster.run(patch, "").expect("kubectl").success);
@@ -585,7 +585,7 @@ fn statuses_of_a_thousand_rules() {
     let (_server, health) = start(false);
     eventually("ready without it", || is_ready(health));
     let (_waiting, health) = start(true);
-    eventually("it says what it waits for", || {
+    eventually("it logs the objects that it waits for", || {
         let ready = client::get(health, "/readyz?verbose").unwrap_or_default();
         ready.status == 500
             && ready.body.contains("policies do not load: ConstraintTemplate k8sbroken")

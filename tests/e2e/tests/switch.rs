@@ -286,8 +286,8 @@ impl<'c> Shell<'c> {
         assert!(output.status.success(), "{command}: {error}");
     }
 
-    /// The commands of the step whose title starts so. No Deployment ever rolls out here, for there
-    /// is nobody to run Pods.
+    /// The commands of the step whose title starts so. No Deployment ever rolls out here, because
+    /// there is no kubelet.
     fn step(&self, report: &Report, title: &str) {
         let step = report.steps.iter().find(|step| step.title.starts_with(title)).expect(title);
         let commands = step.commands.iter().filter(|command| !command.contains("rollout status"));
@@ -423,7 +423,7 @@ fn switching_under_load() {
         // "Give ModRules to modgate": the same names, and modgate's Service.
         let ours = configurations(service.address(), service.address(), &authority);
         succeeds(cluster, "apply -f -", &ours);
-        eventually("modgate is asked", || requests(&beside, "/dragnet-webhook") > 0);
+        eventually("modgate receives a request", || requests(&beside, "/dragnet-webhook") > 0);
         goes_on();
         // The way back, and forth again.
         shell.run("kubectl replace -f webhooks-before.yaml");

@@ -155,7 +155,7 @@ fn policies_see_the_cluster() {
     succeeds(cluster, "create -f -", &read("template.yaml"));
     succeeds(cluster, "create -f -", WIDGETS);
     succeeds(cluster, "create -f -", &sync_set("ingresses", "networking.k8s.io", "Ingress"));
-    // Nobody serves these, and nobody waits for them (ST-33, RD-5).
+    // The API server does not serve these, and no process waits for them (ST-33, RD-5).
     succeeds(cluster, "create -f -", &sync_set("widgets", "example.com", "Widget"));
     for name in ["mine", "other", "spare"] {
         namespace(cluster, name, "sync");

@@ -67,7 +67,7 @@ fn what_cannot_be_decided_is_denied_or_dropped() {
 }
 
 #[test]
-fn an_undecidable_rule_for_another_kind_concerns_nobody() {
+fn an_undecidable_rule_for_another_kind_has_no_effect() {
     let limits = Limits { steps: 8, bytes: 1 << 20, time: Duration::from_secs(1) };
     let rules = vec![rule(
         "ns/r",

@@ -137,7 +137,7 @@ pub(super) fn what_is_interrupted_goes_on(cluster: &Cluster) {
     );
     succeeds(cluster, "apply -f -", &slow);
     let server = auditing(cluster, |config| {
-        // Whoever does not lead for so long forgets what it knew.
+        // A process that does not lead for so long discards its results.
         config.audit.interval = Duration::from_secs(10);
         config.lease = LeaseTimes { retry: Duration::from_millis(100), ..LeaseTimes::default() };
     });

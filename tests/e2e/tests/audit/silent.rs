@@ -20,7 +20,7 @@ spec:
     schema: {openAPIV3Schema: {type: object}}
 ";
 
-/// What somebody registers for a group, and then nobody answers there.
+/// An APIService that registers a group, at whose Service no server answers.
 const TAKEN_OVER: &str = r#"{"metadata": {"labels": {"kube-aggregator.kubernetes.io/automanaged": null}},
     "spec": {"service": {"name": "nobody", "namespace": "many"}, "insecureSkipTLSVerify": true}}"#;
 
@@ -37,10 +37,10 @@ pub(super) fn an_api_that_does_not_answer(cluster: &Cluster) {
 
     let service = "apiservice v1.silent.example.com";
     succeeds(cluster, &format!("patch {service} --type=merge --patch-file=/dev/stdin"), TAKEN_OVER);
-    eventually("nobody answers", || {
+    eventually("the group does not answer", || {
         !kubectl(cluster, "get --raw /apis/silent.example.com/v1/things", "").success
     });
-    // Whoever believes what is served now takes the kind for gone.
+    // A client that trusts the present discovery takes the kind for gone.
     eventually("its kinds are not told of", || {
         let told = kubectl(cluster, "get things.silent.example.com", "");
         told.stderr.contains("the server doesn't have a resource type")

@@ -138,7 +138,7 @@ fn constraint(kind: &str, name: &str, more: &str) -> String {
     )
 }
 
-/// The configuration whose rules policies copy. Nobody listens there, and nobody minds.
+/// The configuration whose rules policies copy. No server listens there.
 fn webhook(groups: &str, resources: &str) -> String {
     format!(
         "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\n\
@@ -199,7 +199,7 @@ fn policies_and_bindings_come_change_and_go() {
     install(cluster);
     namespace(cluster, "guarded", "vap");
 
-    // What somebody left, that nobody wants: a policy of a template in Rego, and one whose names
+    // Left over and wanted by no template: a policy of a template in Rego, and one whose names
     // are ours and whose owner is not.
     succeeds(cluster, "create -f -", &rego("InRego"));
     let uid = text(&get(cluster, "constrainttemplate inrego"), &["metadata", "uid"]);
