@@ -88,7 +88,7 @@ fn admit_scanning(bencher: divan::Bencher<'_, '_>, others: usize) {
     run(bencher, others, &EngineConfig { lookup: Lookup::Scan, ..EngineConfig::default() });
 }
 
-/// What the request costs without any policy.
+/// The cost of the request without any policy.
 #[divan::bench]
 fn admit_without_policies(bencher: divan::Bencher<'_, '_>) {
     let snapshot = Snapshot::new(EngineConfig::default());

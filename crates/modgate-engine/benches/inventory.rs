@@ -1,4 +1,4 @@
-//! What synced objects cost: bytes each, and time per change.
+//! The cost of synced objects: bytes each, and time per change.
 //!
 //! `cargo bench -p modgate-engine --bench inventory` prints a table. Objects are synthetic, of the
 //! shape and size that Deployments and their controllers give them in practice; the templates whose
@@ -58,7 +58,7 @@ fn container(name: &str) -> (String, String) {
     (spec, status)
 }
 
-/// Who manages what: a path for each of the fields above, as long as in practice.
+/// The `managedFields` of an object: a path for each of the fields above, as long as in practice.
 fn managed_fields() -> String {
     let fields: Vec<_> = (0..40)
         .map(|n| format!(r#""f:field-{n}": {{".": {{}}, "f:name": {{}}, "f:value": {{}}}}"#))
@@ -171,7 +171,7 @@ fn bytes(text: Text, keep: &dyn Fn(Value) -> Value) -> u64 {
     u64::try_from(info.bytes_current).unwrap_or(0) / OBJECTS as u64
 }
 
-/// What a change of one of 100,000 objects costs, while the inventory of before is in use.
+/// The cost of a change of one of 100,000 objects, while the inventory of before is in use.
 fn change(fields: &Fields) -> (Duration, Duration) {
     const ALL: usize = 100_000;
     let object = |number: usize| {

@@ -144,7 +144,7 @@ fn deployment() -> Value {
     ))
 }
 
-/// What the rules of the fixture differ in.
+/// The parts in which the rules of the fixture differ.
 #[derive(Clone, Copy)]
 struct Rule<'a> {
     namespace: &'a str,

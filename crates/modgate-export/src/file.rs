@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_drop_consequences() {
+    fn failures_to_write_are_reported_once() {
         let folder = tempfile::tempdir().expect("folder");
         let file = of(&folder.path().join("missing"), 1 << 20);
         let logged = capture(|| {

@@ -1,4 +1,5 @@
-//! What public policies and odd manifests showed of the original gator, one small policy each.
+//! Differences from the original gator that public policies and odd manifests showed, one small
+//! policy each.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test")]
 

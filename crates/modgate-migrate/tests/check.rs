@@ -270,7 +270,7 @@ fn nothing_in_use_is_removed() {
     assert_eq!(titles.len(), 12, "{titles:?}");
 }
 
-/// What the chart makes under a fixed name, as `kubectl delete` would name it.
+/// The objects that the chart creates under a fixed name, as `kubectl delete` would name them.
 const CHART_NAMES: [(&str, &str); 5] = [
     ("service", "gatekeeper-webhook-service"),
     ("secret", "gatekeeper-webhook-server-cert"),
@@ -304,7 +304,7 @@ fn the_chart_has_these_names() {
     }
 }
 
-/// What is published beside an original's image is not the original, and is left alone.
+/// Images that are published beside an original's image are not the original, and are left alone.
 #[test]
 fn providers_are_not_gatekeeper() {
     let text = |image: &str| {

@@ -1,4 +1,4 @@
-//! What an evaluation costs at most: a hostile program over hostile input ends in a result or an
+//! The maximum cost of an evaluation: a hostile program over hostile input ends in a result or an
 //! error value within its steps, its bytes and its time, on a thread with 2 MiB of stack.
 
 #![allow(

@@ -23,7 +23,7 @@ use modgate_value::{Budget, Limits, Value as Json, budget::Frozen};
 
 const BYTES: usize = 2 << 20;
 
-/// What does not grow with the operands: tables made once, the first block of an arena.
+/// Memory that does not grow with the operands: tables made once, the first block of an arena.
 const FIXED: usize = 1 << 20;
 
 /// Hostile documents: long, deep, wide, extreme, and text in every notation that some built-in reads.
@@ -127,8 +127,8 @@ fn constants() -> Vec<String> {
     ]
 }
 
-/// What the specialiser computes ahead of a request is bounded, and where it is too much the
-/// original program remains.
+/// The work of the specialiser ahead of a request is bounded, and where it is too much the original
+/// program remains.
 #[test]
 fn constants_are_computed_within_bounds() {
     for source in constants() {
@@ -172,7 +172,7 @@ fn constants_are_computed_within_bounds() {
     }
 }
 
-/// What one call allocated at most, how often it looked at the clock, and how long it took.
+/// The maximum memory of one call, how often it looked at the clock, and how long it took.
 struct Call {
     name: String,
     bytes: u64,

@@ -155,7 +155,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// What an evaluation gives, and the steps and bytes that it spends.
+/// The result of an evaluation, and the steps and bytes that it spends.
 type Outcome = (Result<Option<String>, String>, u64, u64);
 
 /// Evaluates cases one after the other, all sharing with one another or none.

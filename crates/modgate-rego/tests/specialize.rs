@@ -1,4 +1,5 @@
-//! What is known before a program runs changes neither its values nor, for the worse, its steps.
+//! Facts that are known before a program runs change neither its values nor, for the worse, its
+//! steps.
 #![allow(
     missing_docs,
     clippy::expect_used,

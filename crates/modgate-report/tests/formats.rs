@@ -150,7 +150,8 @@ fn gitlab_has_what_it_requires() {
     assert_eq!(issues.len(), 6);
 }
 
-/// What the schema of SARIF 2.1.0 requires of the objects that are used, and what it restricts.
+/// The members that the schema of SARIF 2.1.0 requires of the objects that are used, and its
+/// restrictions.
 #[test]
 fn sarif_has_what_its_schema_requires() {
     let mut report = report();

@@ -35,7 +35,7 @@ fn detail(value: &Val<'_>) -> String {
     }
 }
 
-/// What a criteria item sees, the long way round.
+/// The values that a criteria item sees, the long way round.
 fn values(result: &Result<Val<'_>, EvalError>) -> Option<(Shape, Vec<String>)> {
     Some(match result.as_ref().ok()? {
         Val::Undefined | Val::Null => (Shape::Absent, Vec::new()),
@@ -103,7 +103,7 @@ proptest! {
         }
     }
 
-    /// What an expression does not read may be anything.
+    /// Parts that an expression does not read may have any value.
     #[test]
     fn what_is_not_read_does_not_matter(
         text in common::expression(),

@@ -49,7 +49,7 @@ fn connection(name: &str, driver: &str, config: &str) -> Value {
     ))
 }
 
-/// What docs/export.md shows is taken as it stands there.
+/// The Connections of docs/export.md load as they stand there.
 #[test]
 fn documented_connections_are_taken() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/export.md");

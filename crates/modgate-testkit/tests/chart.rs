@@ -304,7 +304,7 @@ fn what_is_not_asked_for_is_not_there() {
     assert_eq!(level("namespace.create=true,hostNetwork=true"), "privileged");
 }
 
-/// What is said after an installation.
+/// The notes after an installation.
 #[test]
 fn notes_say_what_is_refused() {
     let Some(helm) = helm() else { return };
@@ -341,7 +341,7 @@ fn notes_say_what_is_refused() {
     }
 }
 
-/// What the API server trusts does not change with the serving certificate.
+/// The authority that the API server trusts does not change with the serving certificate.
 #[test]
 fn cert_manager_signs_with_an_authority_that_stays() {
     let Some(helm) = helm() else { return };

@@ -1,5 +1,5 @@
-//! What users of charts expect of any chart: profiles, labels, security contexts, monitoring, refusals, and
-//! the sets of values in `deploy/chart/ci`.
+//! The norms that users of charts expect: profiles, labels, security contexts, monitoring,
+//! refusals, and the sets of values in `deploy/chart/ci`.
 
 #![allow(
     clippy::expect_used,
@@ -165,7 +165,8 @@ fn values_reach_their_fields() {
     }
 }
 
-/// What modgate-audit has of its own, and takes from the other Deployment where it has nothing.
+/// The settings that modgate-audit has of its own, and those that it takes from the other
+/// Deployment.
 #[test]
 fn the_audit_is_set_apart() {
     let Some(helm) = helm() else { return };
@@ -727,7 +728,7 @@ fn alerts_fire_where_they_should() {
     assert!(output.status.success(), "{said}{error}");
 }
 
-/// What the roles for authors allow, and that none is given to anybody.
+/// The permissions of the roles for authors; no role is bound.
 #[test]
 fn roles_of_authors() {
     let Some(helm) = helm() else { return };
@@ -785,7 +786,7 @@ fn a_service_account_of_others() {
     assert!(has(&set(&helm, "replicas=1"), "ServiceAccount/gatekeeper-admin"));
 }
 
-/// What catalogs of charts show, and what Helm would warn of when it packages the chart.
+/// The data that catalogs of charts show, and the warnings of Helm when it packages the chart.
 #[test]
 fn the_chart_as_catalogs_show_it() {
     let folder = corpus::repository().join("deploy/chart");

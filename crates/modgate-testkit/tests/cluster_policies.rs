@@ -59,7 +59,7 @@ impl Authorizer for Administrator {
     }
 }
 
-/// What the API server stores.
+/// The objects that the API server stores.
 struct Fixture {
     user: Value,
     namespaces: BTreeMap<String, Value>,
@@ -168,7 +168,7 @@ fn review(case: &Case, fixture: &Fixture, object: &Value, old: &Value) -> Review
     Review::from_request(&request).expect("a request")
 }
 
-/// What we decide about a case.
+/// Our decision about a case.
 struct Ours {
     validated: PolicyDecision,
     mutated: Mutated,
@@ -236,7 +236,7 @@ fn install(api: &mut Api, cases: &[Case], differences: &mut Vec<String>) -> (Pol
     (set, refused)
 }
 
-/// What differs between the answer and our decision.
+/// The differences between the answer and our decision.
 fn differences(case: &Case, answer: &Answer, ours: &Ours) -> Vec<String> {
     let mut found = Vec::new();
     let kind = case.kind;
@@ -284,8 +284,8 @@ fn differences(case: &Case, answer: &Answer, ours: &Ours) -> Vec<String> {
     found
 }
 
-/// What differs between the object that the API server would store and ours, with the defaults that
-/// the API server gives it.
+/// The differences between the object that the API server would store and ours, with the defaults
+/// that the API server gives it.
 fn other_object(api: &mut Api, case: &Case, answer: &Answer, made: &Value) -> Option<String> {
     let labels = ["metadata", "labels", generated::LABEL];
     // Without its label the object meets no policy.

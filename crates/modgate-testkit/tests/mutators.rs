@@ -248,7 +248,7 @@ fn demonstrations() {
     }
 }
 
-/// What `docs/mutation.md` shows loads, and acts on a Pod that has nothing of it.
+/// The examples of `docs/mutation.md` load, and change a Pod that has none of their fields.
 #[test]
 fn examples_of_the_documentation() {
     let text = fs::read_to_string(corpus::repository().join("docs/mutation.md")).expect("docs");

@@ -5,7 +5,7 @@
 use modgate_ui::{Page, live};
 use modgate_value::Value;
 
-/// What a page has between the tags of its data.
+/// The text between the tags of a page's data.
 fn data(html: &str) -> &str {
     let start = "<script type=\"application/json\" id=\"data\">";
     let (_, rest) = html.split_once(start).expect("a page with data");

@@ -99,7 +99,7 @@ fn values_of(document: &str) -> usize {
     count
 }
 
-/// What is not built is read as closely as what is.
+/// Values that are not built are checked as closely as others.
 #[test]
 fn what_is_left_out_is_checked() {
     for inside in [

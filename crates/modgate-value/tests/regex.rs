@@ -234,7 +234,8 @@ const PIECES: [&str; 62] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What the translation accepts, the `regex` crate accepts: nothing but size is ever wrong.
+    /// The `regex` crate accepts every pattern that the translation accepts: the only error is its
+    /// size.
     #[test]
     fn translations_compile(picks in proptest::collection::vec(0..PIECES.len(), 0..12)) {
         let pattern: String = picks.iter().map(|pick| PIECES[*pick]).collect();

@@ -54,7 +54,8 @@ fn webhooks(server: &Running) -> String {
     one("Validating", "/v1/policies/validate") + &one("Mutating", "/v1/policies/mutate")
 }
 
-/// What kubectl writes to standard error about a ConfigMap under a policy; the ConfigMap is not stored.
+/// The text that kubectl writes to standard error for a ConfigMap under a policy; the ConfigMap is
+/// not stored.
 fn answer(cluster: &Cluster, policy: &str, flags: &str) -> String {
     let object = format!(
         "apiVersion: v1\nkind: ConfigMap\n\

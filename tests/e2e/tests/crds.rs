@@ -409,8 +409,8 @@ fn is_within(sent: &Value, kept: &Value) -> bool {
     }
 }
 
-/// What no API server with the originals' CRDs would take either: cases that are about that, a field
-/// that one README misspells, and what samples leave to be filled in.
+/// Objects that no API server with the originals' CRDs would take either: cases that test that, a
+/// field that one README misspells, and placeholders of samples.
 const REFUSED: [&str; 14] = [
     "metadata.labels: Invalid value",
     "spec.admissionOperations[0]: Unsupported value: \"FOO\"",
@@ -503,7 +503,7 @@ fn objects_of_the_corpora_are_kept_as_they_are() {
     }
 }
 
-/// What looks like YAML in the texts that users of the originals have read.
+/// Parts that look like YAML in the texts that users of the originals have read.
 fn of_texts() -> Vec<Value> {
     let Ok(folder) = fs::read_dir(corpus::repository().join("../shared/seeds")) else {
         eprintln!("skipped in part: the originals' own documents are not here");
@@ -566,8 +566,8 @@ async fn client(cluster: &Cluster) -> Client {
     Client::try_from(config).expect("client")
 }
 
-/// What the API server would store of an object, or why it would not. Its name and namespace, which
-/// other tests of the corpora are about, are made up.
+/// The object as the API server would store it, or why it would not. Its name and namespace, which
+/// other tests of the corpora check, are made up.
 async fn create(
     client: Client,
     kind: &Kind,

@@ -123,8 +123,8 @@ fn violations_and_broken_policies_are_told() {
     audits_are_told(cluster);
 }
 
-/// What audits find, in the namespace of the installation and then in those of the objects; as often as
-/// it is found it is one Event, and all of them together have a rate.
+/// Audits write Events, in the namespace of the installation and then in those of the objects; a
+/// violation that repeats is one Event, and all of them together have a rate.
 fn audits_are_told(cluster: &Cluster) {
     const OBJECTS: u64 = 60;
     modgate_e2e::namespace(cluster, "found", "found");

@@ -227,7 +227,7 @@ fn what_waits_is_exported_at_the_end(cluster: &Cluster, server: Running, folder:
     assert_eq!(open.count(), 0, "files are complete");
 }
 
-/// What a sidecar does not take has a few seconds when the process is told to stop, and no more.
+/// A sidecar that takes no messages delays the end of the process by some seconds at most.
 fn a_sidecar_that_does_not_answer_holds_up_nothing(cluster: &Cluster) {
     let sidecar = TcpListener::bind("127.0.0.1:0").expect("port");
     let url = format!("http://{}", sidecar.local_addr().expect("address"));

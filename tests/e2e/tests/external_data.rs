@@ -149,7 +149,7 @@ impl Setup {
         lines.iter().all(|line| text.lines().any(|found| found == *line))
     }
 
-    /// What `/v1/admit` says; empty when it allows.
+    /// The message of `/v1/admit`; empty when it allows.
     async fn admit(&self, images: &[&str]) -> String {
         message(&self.ask("/v1/admit", images).await)
     }

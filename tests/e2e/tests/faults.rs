@@ -1,5 +1,5 @@
-//! What goes wrong in clusters, while objects are being made: nothing may be admitted that a policy
-//! refuses, nothing refused that none does, and afterwards everything is followed again.
+//! Faults in clusters while objects are created: modgate admits no object that a policy denies,
+//! denies no other, and follows everything again afterwards.
 
 #![allow(
     clippy::expect_used,
@@ -130,7 +130,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// What became of the objects that were made.
+/// The counts of the objects that were created, by result.
 #[derive(Debug, Default)]
 struct Count {
     sent: AtomicU64,

@@ -218,7 +218,7 @@ fn what_is_held_is_tested_for_what_it_lacks(
     succeeds(cluster, "delete -f -", &format!("{template}---\n{sync_set}"));
 }
 
-/// What is said when there is no cluster to be had.
+/// The message when there is no cluster.
 #[test]
 fn without_a_cluster() {
     let nowhere = [("KUBECONFIG".to_owned(), "/no/such/file".to_owned())].into();

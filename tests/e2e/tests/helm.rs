@@ -94,7 +94,7 @@ fn helps(cluster: &Cluster, helm: &Helm, command: &str) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// What Helm is asked for in the steps of the switch.
+/// The Helm commands in the steps of the switch.
 fn steps(cluster: &Cluster) -> Vec<String> {
     let report = Command::new(env!("CARGO_BIN_EXE_modgate-e2e"))
         .args(["migrate", "--check", "-o", "json", "--kubeconfig"])

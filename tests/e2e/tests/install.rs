@@ -1,5 +1,5 @@
-//! What `deploy/` installs, run: the program with the flags of the chart, as the ServiceAccount of the
-//! chart and with no other rights.
+//! Runs the installation of `deploy/`: the program with the flags of the chart, as the
+//! ServiceAccount of the chart and with no other rights.
 
 #![allow(
     clippy::expect_used,
@@ -289,8 +289,8 @@ impl Audited {
         Some(Self { cluster, folder })
     }
 
-    /// What was asked for without the right to, as `verb resource/subresource namespace/name`. (No
-    /// metric counts these.)
+    /// The requests that were forbidden, as `verb resource/subresource namespace/name`. (No metric
+    /// counts these.)
     fn forbidden(&self) -> BTreeSet<String> {
         let requests = fs::read_to_string(self.folder.path().join("requests")).expect("requests");
         let requests = requests.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -426,7 +426,8 @@ fn narrow(name: &str, kind: &str) -> String {
     )
 }
 
-/// What a ServiceAccount may do, and what it may not, where only ConfigMaps are readable.
+/// The rights of a ServiceAccount where only ConfigMaps are readable, and those that it does not
+/// have.
 const RIGHTS: [(&str, bool); 20] = [
     ("list configmaps -A", true),
     ("watch modrules.api.kubemod.io -A", true),
@@ -554,8 +555,9 @@ fn typed(cluster: &Cluster, command: &str) -> Command {
     shell
 }
 
-/// What nodes, the controller of Deployments and the network do where there is none of them: runs as many Pods as
-/// the Deployment wants, lets the Service lead to them, and reports them.
+/// Does the work of nodes, the controller of Deployments and the network where there is none of
+/// them: runs as many Pods as the Deployment wants, lets the Service lead to them, and reports
+/// them.
 fn run_deployment(cluster: &Cluster) -> Vec<Installed> {
     let get = |what: &str| modgate_e2e::kubectl(cluster, &format!("get {what} -o json"), "").stdout;
     let parsed = |what: &str| serde_json::from_str::<Value>(&get(what)).ok();

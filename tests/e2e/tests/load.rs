@@ -1,4 +1,4 @@
-//! What a large inventory costs: memory while large objects are listed, and processor time while
+//! The cost of a large inventory: memory while large objects are listed, and processor time while
 //! objects change. Prints figures; run by name, with a release build:
 //!
 //! ```sh

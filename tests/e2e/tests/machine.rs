@@ -200,7 +200,7 @@ fn nothing_waits_for_a_resolver_that_never_answers() {
     assert!(resolver.recv_from(&mut [0; 512]).is_ok(), "nothing was resolved");
 }
 
-/// What the metrics say of dropped records, and of written ones.
+/// The counts of dropped records, and of written ones, in the metrics.
 fn records(server: &Server) -> (u64, u64) {
     let text = client::get(server.metrics, "/metrics").expect("metrics").body;
     let value = |start: &str| {

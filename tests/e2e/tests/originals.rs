@@ -131,7 +131,7 @@ fn changed(request: &Value, texts: &[Value], random: &mut Random) -> Value {
 
 /// Numbers in the place of others.
 const NUMBERS: [i64; 6] = [0, 1, 2, 80, 1000, 65_535];
-/// What no change touches.
+/// The members that no change touches.
 const FIXED: [&str; 5] = ["apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace"];
 
 /// The numbers of reviews that were decided alike and otherwise.

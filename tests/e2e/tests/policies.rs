@@ -20,7 +20,7 @@ use modgate_e2e::{
     Running, definition, eventually, kubectl, manifests, namespace, succeeds, until,
 };
 
-/// What kubectl says when it would create a ConfigMap; empty if it may.
+/// The error of kubectl when it creates a ConfigMap; empty if it may.
 fn creating(cluster: &Cluster, namespace: &str, name: &str) -> String {
     let arguments = format!("create configmap {name} -n {namespace} --dry-run=server");
     let outcome = kubectl(cluster, &arguments, "");

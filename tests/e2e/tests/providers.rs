@@ -64,14 +64,14 @@ impl Setup {
         within(&self.providers, TIMEOUT)
     }
 
-    /// What Rego gets.
+    /// The answer that Rego gets.
     async fn query(&self, keys: &[&str]) -> String {
         let asking = self.asking();
         let keys: Vec<Value> = keys.iter().copied().map(Value::from).collect();
         blocking(move || rego(&asking, "p", keys)).await
     }
 
-    /// What a mutator gets.
+    /// The answers that a mutator gets.
     async fn ask(&self, keys: &[&str]) -> Answers {
         let asking = self.asking();
         let keys: BTreeSet<Str> = keys.iter().copied().map(Str::from).collect();
@@ -277,7 +277,7 @@ async fn who_is_not_trusted() {
     assert_eq!(setup.dummy.asked().len() + old.asked().len(), 0);
 }
 
-/// What `openssl req -x509` makes is trusted by Go when it is in the bundle itself.
+/// Go trusts a certificate of `openssl req -x509` when it is in the bundle itself.
 #[tokio::test]
 async fn a_bundle_may_be_the_servers_own_certificate() {
     let setup = Setup::new().await;

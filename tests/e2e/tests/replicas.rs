@@ -153,7 +153,7 @@ impl Drop for Replica {
     }
 }
 
-/// What endpoints do in a cluster: only who is ready is sent anything.
+/// The endpoints of a cluster: only ready servers receive requests.
 #[derive(Clone)]
 struct Endpoints {
     balancer: Balancer,
@@ -208,7 +208,7 @@ struct Fleet {
     to_cluster: Balancer,
     endpoints: Endpoints,
     delay: Duration,
-    /// What is started next.
+    /// The version that is started next.
     version: Version,
     replicas: Vec<Replica>,
     runtime: Runtime,
@@ -325,7 +325,7 @@ impl Fleet {
         }
     }
 
-    /// What comes of a ConfigMap named `bad`; empty if it may be.
+    /// The message for a ConfigMap named `bad`; empty if it is admitted.
     fn said(&self, namespace: &str) -> String {
         let arguments = format!("create configmap bad -n {namespace} --dry-run=server");
         let outcome = kubectl(self.cluster, &arguments, "");
@@ -685,7 +685,7 @@ const ASKED: [(&str, &str); 4] = [
 ];
 
 impl Replica {
-    /// What it answers to a review, with the patch in clear.
+    /// Its answer to a review, with the patch in clear.
     fn answer(&self, (route, label): (&str, &str)) -> String {
         let object = format!(
             r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"x","namespace":"balanced","labels":{{"kind":"{label}"}},"annotations":{{"a":"b"}}}}}}"#
@@ -880,7 +880,7 @@ fn changes_starts_and_memory() {
 }
 
 impl Fleet {
-    /// What the API server says of a ConfigMap named `bad`, asked without kubectl, which is slow.
+    /// The API server's message about a ConfigMap named `bad`, without kubectl, which is slow.
     fn denial(&self, namespace: &str) -> String {
         use k8s_openapi::api::core::v1::ConfigMap;
         use kube::api::{ObjectMeta, PostParams};

@@ -67,7 +67,7 @@ struct Stage<'c> {
     root: PathBuf,
     server: Running,
     provider: Provider,
-    /// What was applied, to be removed in the end.
+    /// The applied objects, to be removed in the end.
     applied: Vec<String>,
 }
 
@@ -241,7 +241,8 @@ impl<'c> Stage<'c> {
         Ok(())
     }
 
-    /// What the statuses of the applied objects, and of others that are named, come to say.
+    /// Waits until the statuses of the applied objects, and of others that are named, are as
+    /// expected.
     fn status(&self, expect: &Value, text: &str) {
         if expect.get("statusByPod").is_some() {
             eventually("there is a status", || {

@@ -76,7 +76,7 @@ fn get(cluster: &Cluster, what: &str) -> Value {
     Value::from_json(outcome.stdout.as_bytes()).expect("JSON")
 }
 
-/// What the Pods say of an object.
+/// The reports of the Pods on an object.
 fn by_pod(cluster: &Cluster, what: &str) -> Vec<Value> {
     let object = get(cluster, what);
     let entries = object.path(&["status", "byPod"]).and_then(Value::as_array);
@@ -380,7 +380,7 @@ fn statuses_of_three_pods() {
     drop(audit);
 }
 
-/// What the API server, or kubectl, says before any webhook is asked.
+/// The errors of the API server, or of kubectl, before any webhook is called.
 fn refused_before_any_webhook(cluster: &Cluster) {
     // Scenario 4, Scenario 16, Scenario 66.
     for (constraint, expected) in [
@@ -454,7 +454,7 @@ fn templates_that_do_not_load(cluster: &Cluster, pods: &[&str]) {
     }
 }
 
-/// What statuses of many ModRules cost, and that people can see and wait for them.
+/// The cost of the statuses of many ModRules; people can read them and wait for them.
 #[test]
 fn statuses_of_a_thousand_rules() {
     const RULES: usize = 1000;

@@ -20,7 +20,7 @@ use modgate_engine::{
 };
 use modgate_value::{Clock, Str, Value, budget::Frozen, yaml};
 
-/// What exists.
+/// Everything that exists.
 pub struct Fixture {
     pub snapshot: Snapshot,
     pub inventory: Inventory,
@@ -30,7 +30,7 @@ pub struct Fixture {
     versions: Cell<u64>,
 }
 
-/// What is asked of the outside.
+/// The host of the evaluations.
 #[derive(Default)]
 pub struct Cluster {
     pub namespaces: BTreeMap<Str, Value>,
@@ -320,7 +320,7 @@ impl Fixture {
     }
 }
 
-/// What [`Fixture::edit`] did to an object.
+/// The change of an object by [`Fixture::edit`].
 pub enum Edit {
     Is(Value),
     Gone((String, String, String)),

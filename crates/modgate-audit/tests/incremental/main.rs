@@ -92,8 +92,8 @@ impl Sink for Deaf {
     }
 }
 
-/// What is known is what the reference finds, whether every violation is told or only totals and the
-/// first of them.
+/// The kept results are those of the reference, whether a report has every violation or only totals
+/// and the first of them.
 fn assert_report(incremental: &mut Incremental, fixture: &Fixture) {
     let (expected_told, expected_said) = reference(fixture);
     let seen = Seen::default();
@@ -139,7 +139,7 @@ fn kind(object: &Value) -> GroupVersionKind {
     ObjectRef::of_object(object).kind
 }
 
-/// What a cluster that is watched gives: what changed, then what has to be looked at again.
+/// Passes on the changes of a watched cluster: the changed objects, then those that are stale.
 fn follow(incremental: &mut Incremental, fixture: &Fixture, edits: Vec<Edit>) {
     for edit in edits {
         match edit {
@@ -168,7 +168,7 @@ fn follow(incremental: &mut Incremental, fixture: &Fixture, edits: Vec<Edit>) {
     assert_eq!(incremental.stale(), [], "everything is up to date");
 }
 
-/// What listing everything again gives.
+/// Lists everything again.
 fn list(incremental: &mut Incremental, fixture: &Fixture) {
     let kinds: Vec<_> =
         incremental.kinds().cloned().chain(fixture.objects.values().map(kind)).collect();

@@ -122,7 +122,7 @@ fn removing_the_annotations_with_last_applied_in_them() {
     }
 }
 
-/// What the API server refuses in every object that the rule touches.
+/// The API server refuses every object that the rule changes.
 #[test]
 fn labels_and_annotations_that_become_no_text() {
     use modgate_engine::{Change, OnError, PolicySource, Severity, Snapshot};

@@ -62,7 +62,7 @@ fn mutate(system: &MutationSystem, object: &Value) -> Result<Mutated, MutationEr
     system.mutate(&request(object, &Budget::unlimited()))
 }
 
-/// What a mutator of the property tests does; small, so that they meet.
+/// A mutator of the property tests; small, so that they meet.
 fn any_mutator() -> impl Strategy<Value = (&'static str, String)> {
     let element = prop::sample::select(vec!["a", "b", "c", "*"]);
     let named = prop::sample::select(vec!["a", "b", "d"]);
@@ -429,7 +429,7 @@ fn conflicts_of_many() {
     assert!(text.ends_with("/m0099 and 1900 more]"), "{text}");
 }
 
-/// What the validating webhook says of mutators and expansion templates (1.13).
+/// The answers of the validating webhook about mutators and ExpansionTemplates (1.13).
 #[test]
 fn resources_at_admission() {
     let code_of = |resource: &Value| {

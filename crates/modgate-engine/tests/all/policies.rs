@@ -1,4 +1,4 @@
-//! What is said about rules when they are loaded, stored and explained.
+//! The messages about rules when they are loaded, stored and explained.
 use std::sync::Arc;
 
 use modgate_engine::{

@@ -155,7 +155,8 @@ fn constraints() -> (Store, Vec<CompiledConstraint>) {
     (store, plain)
 }
 
-/// What constraints find, each within these limits, and the steps and bytes that they spend.
+/// The violations of constraints, each within these limits, and the steps and bytes that they
+/// spend.
 fn found<'c>(
     constraints: impl Iterator<Item = &'c CompiledConstraint>,
     object: &str,

@@ -214,7 +214,7 @@ impl<'a> Mixed<'a> {
     }
 }
 
-/// What another program needs for the same work.
+/// The input of another program for the same work.
 fn emit(
     folder: &Path,
     library: &library::Policies,

@@ -119,7 +119,7 @@ fn spec(index: usize, density: Density) -> String {
     }
 }
 
-/// What a Pod can do to obey.
+/// A Pod that obeys all rules.
 fn careful(index: usize) -> String {
     let mut containers = String::new();
     for (at, container) in ["main", "helper"].iter().enumerate() {
@@ -156,7 +156,7 @@ fn silent(index: usize) -> String {
     )
 }
 
-/// What breaks most rules.
+/// A Pod that breaks most rules.
 fn careless(index: usize) -> String {
     format!(
         r#"{{"hostNetwork":true,"hostPID":true,"serviceAccountName":"default","volumes":

@@ -122,7 +122,7 @@ impl Api {
         }
     }
 
-    /// What policies wrote into the audit event of a request.
+    /// The annotations that policies wrote into the audit event of a request.
     fn annotations(&mut self, id: &str) -> BTreeMap<String, String> {
         let deadline = Instant::now() + Duration::from_secs(30);
         while !self.annotations.contains_key(id) {

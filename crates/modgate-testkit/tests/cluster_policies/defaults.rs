@@ -1,4 +1,4 @@
-//! What admission sees of an object: a webhook on loopback keeps the object of each request.
+//! The object as admission sees it: a webhook on loopback keeps the object of each request.
 
 use std::{
     fs,
@@ -175,7 +175,7 @@ fn serve(
     }
 }
 
-/// What an API server takes from its cluster, or makes up: no table has it.
+/// Values that an API server takes from its cluster, or makes up: no table has them.
 const FROM_THE_CLUSTER: [(&str, &[&str]); 12] = [
     ("Pod", &["spec", "tolerations"]),
     ("Pod", &["spec", "priority"]),

@@ -18,13 +18,13 @@ use super::{
 
 /// A test of kat's.
 pub(crate) struct Test {
-    /// What is created: for updates, the old object.
+    /// The creation: for updates, of the old object.
     pub(crate) case: Case,
     /// The policy and the binding as they are written, where the API server stores neither like that.
     pub(crate) unstored: Case,
-    /// What an update makes of it.
+    /// The object after an update.
     new: Option<Value>,
-    /// Who sends the request; the administrator without one.
+    /// The user of the request; the administrator without one.
     user: Option<Value>,
     labels: Value,
     params: Option<Value>,

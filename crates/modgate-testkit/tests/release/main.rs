@@ -245,7 +245,7 @@ fn check_image(release: &Path, answers: &str) -> String {
     text(named, "/digest").to_owned()
 }
 
-/// What is in an image, whose it is, and that its program runs.
+/// The files of an image, their owners, and that its program runs.
 fn check_files(tar: &Path, release: &Path, arch: &str, answers: &str) {
     let root = tempfile::tempdir().expect("a folder");
     let tar = tar.display().to_string();
@@ -384,7 +384,7 @@ fn check_chart(release: &Path, image: &str, helm: &Helm) {
     assert_eq!(digest(&pulled), digest(&chart));
 }
 
-/// What the plugin manifest says of each archive is so.
+/// The statements of the plugin manifest about each archive are true.
 fn check_plugin(release: &Path) {
     let plugin = fs::read_to_string(release.join("modgate-krew.yaml")).expect("a plugin");
     let plugin = yaml::value(&plugin).expect("YAML");

@@ -1,7 +1,7 @@
 //! Programs for two processors, made of a few instructions: each prints a line and ends. They are static, as the
 //! real ones are, and need no compiler.
 
-/// What they print.
+/// Their output.
 pub(crate) const SAID: &str = "a stand-in for modgate\n";
 
 /// For x86-64.

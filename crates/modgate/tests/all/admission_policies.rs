@@ -346,7 +346,7 @@ fn binding(more: &str) -> String {
 
 const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s}\n";
 
-/// What the API server of Kubernetes 1.36 answered to the same.
+/// The answers of the API server of Kubernetes 1.36 to the same.
 #[test]
 fn what_an_api_server_answers() {
     let never = "expression: 'false'";

@@ -71,7 +71,7 @@ impl Case {
         Snapshot::default().apply(changes, OnError::Unload).snapshot
     }
 
-    /// What policies find in `data.inventory`: also the object, as in `gator test` and an audit.
+    /// The objects of `data.inventory`: also the subject, as in `gator test` and an audit.
     fn inventory(&self, with_subject: bool) -> Inventory {
         let mut inventory = Inventory::default();
         let subject = Some(&self.subject).filter(|_| with_subject);
@@ -151,7 +151,7 @@ impl Case {
         shown.collect()
     }
 
-    /// What `gator verify` says that it found: the messages in the order in which they are shown.
+    /// The messages that `gator verify` prints, in the order in which they are shown.
     fn verified(&self) -> Option<String> {
         let of_kind = |wanted: &str| -> Vec<&Value> {
             let is_it = |it: &&Value| GroupVersionKind::of_object(it).group == wanted;

@@ -641,7 +641,8 @@ apps/v1/Deployment shop/cache: ["replicas"] Message: "at most 1"
     assert_eq!(run.code, Some(1), "{}", run.stdout);
 }
 
-/// What is new and what is fixed since an earlier audit; what moved within its file is neither.
+/// An audit marks violations as new or fixed since an earlier audit; one that moved within its file
+/// is neither.
 #[test]
 fn against_a_baseline() {
     let folder = TempDir::new().expect("a folder");

@@ -165,7 +165,7 @@ Pod shop/debug: denied (quickstart/debug-pod.yaml:2:1)
     );
 }
 
-/// What an expansion generates without a kind no constraint can be matched with: it is refused.
+/// An object that an expansion generates without a kind cannot match a constraint: it is refused.
 #[test]
 fn what_is_generated_without_a_kind_is_refused() {
     let policies = "\

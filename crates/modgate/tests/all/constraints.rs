@@ -330,7 +330,7 @@ error: Nothing x: kind: missing ConstraintTemplate: template "nothing" not found
     );
 }
 
-/// What the language allows and templates may not do.
+/// Features that the language has and templates may not use.
 #[test]
 fn what_templates_may_not_say() {
     let with = |line: &str| {
@@ -394,7 +394,7 @@ error: ConstraintTemplate requiredlabels: spec.targets[0].rego: rego_type_error:
     );
 }
 
-/// What is given with `--objects` is what policies see as `data.inventory`.
+/// Policies see the objects of `--objects` as `data.inventory`.
 #[test]
 fn inventory() {
     let template = r#"apiVersion: templates.gatekeeper.sh/v1

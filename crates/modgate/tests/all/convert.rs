@@ -207,7 +207,7 @@ fn conversions_go_both_ways() {
     assert_eq!(templates.first(), templates.last());
 }
 
-/// What of a generated policy its template does not say is listed.
+/// The parts of a generated policy that its template does not express are listed.
 #[test]
 fn generated_policies_list_what_is_not_their_templates() {
     let (_, objects) = converted(

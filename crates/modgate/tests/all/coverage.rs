@@ -29,7 +29,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// What is not covered, as `file:line:column: what`, in the order of the output.
+/// The places that are not covered, as `file:line:column: what`, in the order of the output.
 fn uncovered(ran: &Ran) -> Vec<&str> {
     let table = ran.stdout.split("POLICY").nth(1).expect(&ran.stdout);
     table.lines().filter(|line| line.contains(".yaml:")).collect()

@@ -50,7 +50,7 @@ metadata: {name: config, namespace: gatekeeper-system}
 spec: {match: [{excludedNamespaces: [left-alone], processes: ['*']}]}
 ";
 
-/// What every verb has to say about a request.
+/// The answer of every verb to a request.
 struct Expected {
     allowed: bool,
     code: i64,

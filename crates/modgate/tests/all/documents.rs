@@ -21,7 +21,7 @@ struct Reader {
     path: String,
 }
 
-/// What a command printed, results and errors in their order, as a terminal shows them.
+/// The output of a command, results and errors in their order, as a terminal shows them.
 struct Done {
     code: Option<i32>,
     out: String,
@@ -200,7 +200,7 @@ fn commands_of_the_documentation_run_as_shown() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// What shows commands, outputs or policies is run, or gives a reason why not.
+/// Each block that shows commands, outputs or policies is run, or gives a reason why not.
 #[test]
 fn every_example_of_the_documentation_is_run() {
     let (mut run, mut wrong) = (0, Vec::new());

@@ -54,7 +54,7 @@ metadata: {name: broken, namespace: shop}
 spec: {type: Reject, match: [{select: '$.kind['}]}
 ";
 
-/// What a user can choose, and a page or a terminal must not obey.
+/// A text that a user can choose, and that a page or a terminal must not obey.
 const MARKUP: &str = "<img src=x onerror=alert(1)>\u{1b}[2J</script>";
 
 /// A server with its live page.

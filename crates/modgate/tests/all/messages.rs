@@ -52,7 +52,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// What `review` says of policies, and its exit code.
+/// The output of `review` for a policy, and its exit code.
 fn review(policy: &str, more: &[&str]) -> (String, Option<i32>) {
     let folder = folder(&[("policy.yaml", policy), ("constraint.yaml", CONSTRAINT)]);
     let files = ["review", "-f", "policy.yaml", "-f", "constraint.yaml", "pod.yaml"];
@@ -99,7 +99,7 @@ fn comments_allow_warnings() {
 }
 
 #[test]
-fn a_missing_field_that_is_misspelt_is_drop_consequences() {
+fn a_missing_field_that_is_misspelt_is_reported_once() {
     let rule = "
 apiVersion: mutations.gatekeeper.sh/v1
 kind: AssignMetadata
@@ -234,9 +234,9 @@ fn names_of_files_stay_on_one_line() {
     assert!(out(&ran).contains(r"(policy\n::error::forged\u{1b}[31m.yaml:2:1)"), "{}", out(&ran));
 }
 
-/// What is wrong with a suite stands on standard error, and not among the results as well.
+/// Mistakes in a suite are on standard error, and not among the results as well.
 #[test]
-fn mistakes_of_suites_are_drop_consequences() {
+fn mistakes_of_suites_are_reported_once() {
     let suite = "kind: Suite\napiVersion: test.gatekeeper.sh/v1alpha1\ntest: []\n";
     let folder = folder(&[("suite.yaml", suite)]);
     let ran = modgate(folder.path(), &["verify", "."]);

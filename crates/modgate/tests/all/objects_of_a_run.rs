@@ -158,7 +158,7 @@ fn every_verb_sees_the_objects_of_the_run() {
     }
 }
 
-/// What a Config excludes is not synced, hence not in `data.inventory`.
+/// An object that a Config excludes is not synced, hence not in `data.inventory`.
 #[test]
 fn a_config_excludes_objects_of_the_run() {
     let config = "---\napiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
@@ -193,7 +193,7 @@ fn defaults_of_the_api_server() {
     assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
 }
 
-/// What one verb says of an object that no API server stores, the others say, too.
+/// All verbs print the same about an object that no API server stores.
 #[test]
 fn impossible_objects() {
     let objects = SERVICES.replacen("kind: Service", "kind: service", 1);

@@ -52,7 +52,7 @@ impl Texts {
         modgate(folder.path(), &args)
     }
 
-    /// What the page gets, after its texts were compared with what the commands print.
+    /// The answer for the page, after its texts were compared with the output of the commands.
     fn check(&self, what: &str) -> serde_json::Value {
         let request = json!({
             "policies": self.policies, "objects": self.objects, "references": self.references,
@@ -247,7 +247,7 @@ fn hostile_texts_are_answered() {
     assert!(modgate_playground::answer(r#"{"unknown": 1}"#).contains("error"));
 }
 
-/// What the page offers as examples.
+/// The examples that the page offers.
 #[test]
 fn examples_of_the_playground() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/playground");
@@ -315,7 +315,7 @@ fn answers_do_not_depend_on_requests_before() {
     }
 }
 
-/// What the objects reach of the policies is an answer of its own; the marks stand where the policies do.
+/// Coverage is an answer of its own; the marks stand where the policies do.
 #[test]
 fn what_is_reached_of_the_policies() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/playground");

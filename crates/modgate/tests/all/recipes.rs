@@ -1,5 +1,6 @@
-//! What users copy into their pipelines (`action.yml`, `templates/modgate.yml`, `.pre-commit-hooks.yaml`), run in a copy
-//! of `examples/repository` as the pipelines run it, with a release that a folder holds.
+//! The files that users copy into their pipelines (`action.yml`, `templates/modgate.yml`,
+//! `.pre-commit-hooks.yaml`), run in a copy of `examples/repository` as the pipelines run them,
+//! with a release that a folder holds.
 
 use std::{
     env, fs,
@@ -229,7 +230,7 @@ fn the_github_action() {
     assert_eq!(code, 1, "{said}");
 }
 
-/// What was changed on the way is not run.
+/// A release that was changed on the way is not run.
 #[test]
 fn changed_releases_are_not_run() {
     if !can_download() {

@@ -593,7 +593,7 @@ fn checks_are_configured() {
     assert!(ran.stderr.contains("names neither"), "{}", ran.stderr);
 }
 
-/// What `init` writes loads without a warning, and does what its comments say.
+/// The policies that `init` writes load without a warning, and do what their comments say.
 #[test]
 fn new_policies_are_good() {
     let folder = Folder::new();
@@ -758,7 +758,7 @@ fn select_names_what_is_undefined() {
     }
 }
 
-/// What failed stands first; satisfied constraints are counted.
+/// Failures stand first; satisfied constraints are counted.
 #[test]
 fn explanations_show_failures_first() {
     let folder = Folder::new();

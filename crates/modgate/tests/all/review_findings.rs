@@ -269,7 +269,7 @@ spec: {providerID: 'cloud://secret'}
 status: {capacity: {cpu: '4'}}
 ";
 
-/// What the rules of a tenant see of a Node that a Pod names.
+/// The parts of a Node that a tenant's rules see, if a Pod names the Node.
 #[test]
 fn a_tenants_rule_sees_a_summary_of_a_node() {
     let folder = Folder::new(&[("policies.yaml", RULES), ("node.yaml", NODE)]);

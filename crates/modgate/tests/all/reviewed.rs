@@ -60,7 +60,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// What gator finds in the files of `realworld`: all messages, sorted.
+/// The violations that gator finds in the files of `realworld`: all messages, sorted.
 const FOUND: &[(&str, &[&str])] = &[
     // EV-144: gator does not find the template.
     ("capitals.yaml", &["found", "found"]),
@@ -186,7 +186,7 @@ fn one_decision_for_every_caller() {
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What KubeMod leaves of the annotations in the scenarios of `d1x.in`; `l` stands for the last-applied
+/// The annotations after KubeMod in the scenarios of `d1x.in`; `l` stands for the last-applied
 /// annotation.
 fn annotations() -> Vec<(&'static str, Value)> {
     let applied = |annotations: &str| {
@@ -357,7 +357,7 @@ fn line_separators_in_yaml() {
     }
 }
 
-/// What gator prints about the files of `matching`: `test`, then `expand`.
+/// The output of gator for the files of `matching`: `test`, then `expand`.
 const MATCHED: &[(&str, &str, &str)] = &[
     (
         "av.yaml",
@@ -434,7 +434,7 @@ fn odd_manifests() {
     assert!(verified.contains("got 1 violations but want none: got messages [hit]"), "{verified}");
 }
 
-/// What gator finds in the folders of `functions`.
+/// The violations that gator finds in the folders of `functions`.
 const CALLED: &[(&str, &[&str])] = &[
     (
         "d0",
@@ -662,7 +662,7 @@ fn the_first_error_of_v1_in_a_template_of_v0() {
     }
 }
 
-/// What is not declared in a table of its own (`modrules` P3).
+/// Behaviour that no table declares (`modrules` P3).
 #[test]
 fn accidents_of_kubemod() {
     let work = tempfile::tempdir().expect("a folder");

@@ -106,7 +106,7 @@ impl Serving {
         Connection(BufReader::new(self.open()))
     }
 
-    /// What a path of the metrics' port answers.
+    /// The answer of a path of the metrics' port.
     pub(crate) fn get(&self, path: &str) -> String {
         client::get(self.metrics, path).expect("an answer").body
     }

@@ -1,4 +1,4 @@
-//! What one audit asks of the API server, and what an interrupted one costs.
+//! The requests of one audit to the API server, and the cost of an interrupted one.
 
 use std::{
     env,

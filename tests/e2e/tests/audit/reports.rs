@@ -80,7 +80,7 @@ fn version(report: &Value) -> String {
 const WG: &str = "policyreports.wgpolicyk8s.io";
 const OPEN: &str = "reports.openreports.io";
 
-/// What is written, that it is bounded, and that nothing stays that should not.
+/// Policy reports are written, are bounded, and are deleted when they are stale.
 pub(super) fn policy_reports_and_file(cluster: &Cluster) {
     succeeds(cluster, &format!("delete {KIND} --all"), "");
     for (namespace, count) in [("r-a", 2), ("r-b", 12), ("r-c", 1)] {

@@ -22,7 +22,7 @@ use modgate_testkit::{
 use modgate_value::{Value, yaml};
 use tokio::time::sleep;
 
-/// What came of all cases.
+/// The results of all cases.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) templates: usize,
@@ -47,7 +47,7 @@ pub(crate) fn find() -> Option<PathBuf> {
 
 /// The group of the kinds that take what the API server does not take as a Pod.
 const LOOK_ALIKE: &str = "compare.modgate.test";
-/// What tells the objects of one test from those of others.
+/// The label that tells the objects of one test from those of others.
 const LABEL: &str = "modgate-test";
 const NAMESPACE: &str = "cases";
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -309,7 +309,7 @@ async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// What the API server would send to the webhook.
+/// The request that the API server would send to the webhook.
 fn request(case: &Case, object: &Value, old: &Value, look_alike: bool) -> Value {
     let kind = text(object, &["kind"]);
     let group = if look_alike { LOOK_ALIKE } else { "" };

@@ -56,14 +56,14 @@ fn text(object: &Value, path: &[&str]) -> String {
     }
 }
 
-/// What the one Pod says of a policy.
+/// The report of the one Pod on a policy.
 fn status(cluster: &Cluster, what: &str) -> Value {
     let object = get(cluster, what);
     let entries = object.path(&["status", "byPod"]).and_then(Value::as_array);
     entries.and_then(|entries| entries.first().cloned()).unwrap_or_default()
 }
 
-/// What it says of the binding of a constraint: state, message and the generation this is about.
+/// Its report on the binding of a constraint: state, message and the generation that it concerns.
 fn point(cluster: &Cluster, what: &str) -> [String; 3] {
     let entry = status(cluster, what);
     let points = entry.get("enforcementPointsStatus").and_then(Value::as_array);
@@ -152,7 +152,7 @@ fn webhook(groups: &str, resources: &str) -> String {
     )
 }
 
-/// What kubectl says when it would create a ConfigMap; empty if it may.
+/// The error of kubectl when it creates a ConfigMap; empty if it may.
 fn creating(cluster: &Cluster, name: &str) -> String {
     let arguments = format!("create configmap {name} -n guarded --dry-run=server");
     let outcome = kubectl(cluster, &arguments, "");
