@@ -41,6 +41,8 @@ its folder. Every member is optional, but objects or suites are needed:
   kustomize: [overlays/production]
   exclude: [tests]
   namespace: default
+  exemptNamespaces: [kube-*]      # as --exempt-namespace of review
+  modruleExemptNamespaces: [kube-system]
   outputs: [text, sarif=modgate.sarif]
   failOn: warn                    # deny, warn, dryrun or none
   maxWarnings: 0
@@ -100,13 +102,15 @@ enum Kind {
     Switch,
 }
 
-const MEMBERS: [(&str, Kind); 14] = [
+const MEMBERS: [(&str, Kind); 16] = [
     ("policies", Kind::Texts),
     ("references", Kind::Texts),
     ("objects", Kind::Texts),
     ("kustomize", Kind::Texts),
     ("exclude", Kind::Texts),
     ("namespace", Kind::Text),
+    ("exemptNamespaces", Kind::Texts),
+    ("modruleExemptNamespaces", Kind::Texts),
     ("outputs", Kind::Texts),
     ("failOn", Kind::Text),
     ("maxWarnings", Kind::Count),
@@ -269,6 +273,8 @@ impl Config {
             ("kustomize", "--kustomize"),
             ("exclude", "--exclude"),
             ("namespace", "--namespace"),
+            ("exemptNamespaces", "--exempt-namespace"),
+            ("modruleExemptNamespaces", "--modrule-exempt-namespace"),
             ("outputs", "--output"),
             ("failOn", "--fail-on"),
             ("maxWarnings", "--max-warnings"),

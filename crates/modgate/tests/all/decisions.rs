@@ -196,6 +196,24 @@ fn webhooks_without_policies() {
     let folder = Folder::new(DENY_ALL, &namespace("a", kubemods_label));
     let (_, text) = folder.run(&["review", "--modrule-exempt-namespace", "a*"]);
     assert!(text.contains("denied by DenyAll c: no") && !text.contains(kubemods), "{text}");
+    let labels = format!("{ignored}, {kubemods_label}");
+    let folder = Folder::new(DENY_ALL, &namespace("kube-a", &labels));
+    let config = "policies: [policies.yaml]\nobjects: [subject.yaml]\n";
+    let check_with = |more: &str| {
+        fs::write(folder.0.path().join("modgate.yaml"), format!("{config}{more}"))
+            .expect("written");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_modgate"));
+        let output = command.arg("check").current_dir(folder.0.path()).output().expect("modgate");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert!(check_with("").contains(gatekeepers));
+    assert!(check_with("exemptNamespaces: ['kube-*']\n").contains(kubemods));
+    let both = "exemptNamespaces: ['kube-*']\nmodruleExemptNamespaces: [kube-a]\n";
+    let allowed = check_with(both);
+    assert!(
+        allowed.contains("constraints not evaluated: the namespace has the label"),
+        "{allowed}"
+    );
     let modrule = |spec: &str| {
         format!(
             "{{apiVersion: api.kubemod.io/v1beta1, kind: ModRule, metadata: {{name: r, \
