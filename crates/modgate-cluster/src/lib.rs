@@ -9,18 +9,18 @@
 //! statuses, generated admission policies, audit results, certificates, Events. Only the process that
 //! holds the [Lease](lease) writes what one process must write.
 //!
-//! [`remote`] is the client of the command line: one call after another, each waited for.
+//! [`remote`] is the client of the command line. It makes one blocking call after another.
 //!
 //! # Guarantees
 //!
-//! - No policy set is published before every policy present at start was taken in; until then the
-//!   process is not ready, however long it takes.
+//! - No policy set is published before it contains every policy present at start; until then the
+//!   process is not ready, however long that takes.
 //! - A policy that does not load is reported and stops nothing.
-//! - A failed watch is retried forever. Meanwhile what was last seen stays in force.
+//! - A failed watch is retried forever. Meanwhile the policies seen last stay in force.
 //! - The inventory of a kind is never emptied to be filled again: its objects stay until all of their
 //!   replacements have been seen.
-//! - Policies that read fields of synced objects which were not kept are in force once these fields are
-//!   there, or after a bounded wait.
+//! - A policy that reads fields of synced objects which modgate does not keep comes into force once it has
+//!   these fields, or after a bounded wait.
 
 mod audit;
 pub mod authority;

@@ -8,12 +8,13 @@
 //!
 //! - Every line has a `violationId` that is the same for the same audit, constraint and object
 //!   ([`Violation::id`]), or for the same request.
-//! - On disk each stands once, however often an audit was interrupted by the death of the process and
-//!   began again under its name. What another audit left unfinished is kept as it is.
-//! - Over HTTP each is sent until it is taken, so at least once, for as long as [`dapr`] says. What is
-//!   given up is counted, and of audits what is still there is exported by the next one.
-//! - Only an audit whose violations are all there is said to be completed.
-//! - The webhook never waits: what does not fit into its bounded queue is dropped and counted.
+//! - On disk each violation stands once, even if the process died during an audit, and the audit began
+//!   again under its name. Unfinished files of other audits stay as they are.
+//! - Over HTTP each violation is sent until the sidecar takes it, hence at least once, for as long as
+//!   [`dapr`] allows. Violations that are given up are counted; the next audit exports those that still
+//!   exist.
+//! - An audit is reported as completed only if all of its violations were exported.
+//! - The webhook never waits: violations that do not fit into its bounded queue are dropped and counted.
 //!
 //! # Limits
 //!

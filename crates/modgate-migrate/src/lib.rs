@@ -1,9 +1,19 @@
 //! The effect on an installation of KubeMod or Gatekeeper when modgate takes over.
 //!
-//! [`check`] reads a list of objects, from a cluster or from files, and makes a [`Report`] of it:
-//! which policies run unchanged, which differ by a decision of `docs/compatibility.md` and why it
-//! is known that *they* do, which flags mean something else, and how to switch, command by command.
-//! It is pure: reading objects and printing reports is for others.
+//! [`check`] reads a list of objects, from a cluster or from files, and returns a [`Report`]: the
+//! policies that run unchanged, those that differ by a decision of `docs/compatibility.md` with the
+//! evidence, the flags whose meaning changes, and the commands of the switch. It is pure: callers read
+//! objects and print reports.
+//!
+//! ```
+//! use modgate_engine::EngineConfig;
+//! use modgate_migrate::{Chart, check};
+//!
+//! // No flag of the originals is refused or without effect.
+//! let accepts = |_: &str| -> Result<Option<String>, String> { Ok(None) };
+//! let report = check(&[], &EngineConfig::default(), &accepts, Chart::default());
+//! assert!(report.originals.is_empty());
+//! ```
 //!
 //! This crate deliberately does not list every decision for every user. A decision is named where an
 //! object shows that it is affected ([`Difference`]), and nowhere else.

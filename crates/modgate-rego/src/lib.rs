@@ -30,7 +30,7 @@
 //!
 //! A module has at most [`MAX_TEXT`] bytes and nests at most [`MAX_NESTING`]
 //! levels; an evaluation nests at most [`eval::MAX_NESTING`] levels and uses at most
-//! [`eval::MAX_STACK`] bytes of stack. What goes beyond is an error, as is a spent budget.
+//! [`eval::MAX_STACK`] bytes of stack. More is an error, as is a spent budget.
 
 pub mod ast;
 mod error;
