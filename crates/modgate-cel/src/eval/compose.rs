@@ -142,7 +142,7 @@ pub struct Evaluation<'a> {
     variables: &'a Variables,
     /// The values of variables, by their places.
     values: &'a [Cell<Option<Slot<'a>>>],
-    /// What they came to in the evaluation before this one.
+    /// Their values in the evaluation before this one.
     before: &'a [Cell<Option<Slot<'a>>>],
     /// The variables that were paid for, by their places; only while sharing. Those that are known ahead may have no
     /// value yet.
