@@ -46,9 +46,11 @@ use std::{fmt, sync::LazyLock};
 
 use modgate_value::{Exhausted, go::base64::Corrupt};
 
+pub(crate) use comparison::Comparison;
 pub use crypto::is_certificate;
 pub use declaration::{Argument, Declaration, Type};
 pub use host::{Host, Isolated};
+pub(crate) use strings::{Format, Printing};
 
 use crate::{
     number::{ArithmeticError, Computed},

@@ -222,6 +222,7 @@ impl<'m> Compiler<'m> {
             modules,
             constants: constants.into(),
             hints: [].into(),
+            formats: [].into(),
             sets: self.symbols.sets.into(),
             // Clones have no spare memory; what was built has a fifth of all that a policy takes.
             rules: rules.iter().cloned().collect(),
@@ -574,6 +575,7 @@ fn compile_query(
         program: Program {
             constants: symbols.constants.into_values().into(),
             hints: [].into(),
+            formats: [].into(),
             sets: symbols.sets.into(),
             builtins: symbols.builtins.into(),
             replaces_functions,

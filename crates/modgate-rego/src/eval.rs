@@ -12,6 +12,8 @@ mod coverage;
 mod document;
 mod error;
 mod hash;
+mod print;
+mod room;
 mod rule;
 mod run;
 mod share;
@@ -26,6 +28,7 @@ pub use trace::{Event, EventKind, Tracer};
 
 use self::{
     document::Calls,
+    room::Room,
     run::Pending,
     share::{NotedRead, Notes},
     with::Overlay,
@@ -65,11 +68,8 @@ pub struct Context<'a> {
     pub tracer: Option<&'a mut dyn Tracer>,
 }
 
-/// Room for the frames of a usual policy, in a piece of memory that allocators keep at hand.
-const SLOTS: usize = 40;
-
-/// How many lists of values are kept for others to use.
-const SPARE: usize = 3;
+/// Room for the frames of a usual policy.
+const SLOTS: usize = 32;
 
 /// One solution of a query: a value for each of [`Query::outputs`].
 pub type Row<'a> = Vec<Value<'a>>;
@@ -83,7 +83,7 @@ pub fn query<'a>(query: &'a Query, context: Context<'a>) -> Result<Vec<Row<'a>>,
     let mut machine = Machine::new(&query.program, context);
     let mut rows = Vec::new();
     machine.top = query.frame as usize;
-    machine.slots.resize(machine.top, Value::NULL);
+    machine.reach();
     let flow = machine.run(&query.body, &mut |machine| {
         rows.push(query.outputs.iter().map(|(_, slot)| machine.slot(*slot)).collect());
         Ok(())
@@ -162,18 +162,6 @@ impl From<Limit> for Stop {
     }
 }
 
-/// Memory that evaluations use one after the other.
-#[derive(Default)]
-struct Room<'a> {
-    slots: Vec<Value<'a>>,
-    /// At most one, which changes nothing.
-    overlays: Vec<Overlay<'a>>,
-    places: Vec<Option<Option<Value<'a>>>>,
-    reads: Vec<NotedRead<'a>>,
-    spare_calls: Vec<Calls<'a>>,
-    spare_values: [Vec<Value<'a>>; SPARE],
-}
-
 /// The state of one evaluation.
 struct Machine<'a> {
     program: &'a Program,
@@ -186,19 +174,22 @@ struct Machine<'a> {
     strict_builtin_errors: bool,
     tracer: Option<&'a mut dyn Tracer>,
     /// The frames of all active rules, one after the other.
-    slots: Vec<Value<'a>>,
+    slots: &'a mut [Value<'a>],
     /// Where the running rule's frame starts.
     base: usize,
     /// Where it ends. What is behind that is left over from rules that have ended.
     top: usize,
     /// The rule the frame belongs to, for traces; `None` for a query.
     rule: Option<&'a Rule>,
+    /// The overlay that changes nothing.
+    first: Overlay<'a>,
     /// The overlays of `with`; the last one is not always the current one.
     overlays: Vec<Overlay<'a>>,
+    /// The number of the current one, counted from `first`.
     overlay: usize,
     /// The values at the numbered places of the input, as far as they have been looked up, without
     /// `with`.
-    places: Vec<Option<Option<Value<'a>>>>,
+    places: &'a mut [Option<Option<Value<'a>>>],
     /// The documents that are shared with other evaluations.
     memo: Option<&'a Memo<'a>>,
     /// Of the innermost shared document that is being computed.
@@ -207,8 +198,8 @@ struct Machine<'a> {
     reads: Vec<NotedRead<'a>>,
     /// Memory for the calls of shared documents.
     spare_calls: Vec<Calls<'a>>,
-    /// Memory for values that are collected; empty where it is in use.
-    spare_values: [Vec<Value<'a>>; SPARE],
+    /// Memory for texts.
+    text: String,
     nesting: u32,
     /// Where the native stack was when the evaluation began.
     stack: usize,
@@ -224,35 +215,33 @@ impl<'a> Machine<'a> {
     }
 
     /// In the room that another evaluation has left.
+    #[inline]
     fn with(room: Room<'a>, program: &'a Program, context: Context<'a>) -> Self {
-        let Room { mut slots, mut overlays, mut places, reads, spare_calls, spare_values } = room;
-        slots.reserve(SLOTS);
-        match overlays.first_mut() {
-            Some(first) => first.begin(context.input, program.groups.len()),
-            None => overlays.push(Overlay::new(context.input, program.groups.len())),
-        }
-        places.resize(program.paths.len(), None);
+        let Room { slots, overlay: mut first, places, reads, spare_calls, text } = room;
+        let heap = context.heap;
+        first.begin(heap, context.input, program.groups.len());
         Self {
             program,
             constants: &program.constants,
             hints: &program.hints,
-            heap: context.heap,
+            heap,
             data: context.data,
-            builtins: builtins::Context::new(context.heap, context.host),
+            builtins: builtins::Context::new(heap, context.host),
             strict_builtin_errors: context.strict_builtin_errors,
             tracer: context.tracer,
-            slots,
+            slots: if slots.is_empty() { heap.kept_room(SLOTS, Value::NULL) } else { slots },
             base: 0,
             top: 0,
             rule: None,
-            overlays,
+            first,
+            overlays: Vec::new(),
             overlay: 0,
-            places,
+            places: room::cleared(heap, places, program.paths.len(), None),
             memo: None,
             notes: None,
             reads,
             spare_calls,
-            spare_values,
+            text,
             nesting: 0,
             stack: crate::stack_position(),
             span: None,
@@ -262,12 +251,30 @@ impl<'a> Machine<'a> {
 
     /// The room for another evaluation.
     fn into_room(self) -> Room<'a> {
-        let Self { slots, mut overlays, mut places, mut reads, spare_calls, spare_values, .. } =
-            self;
+        let Self { slots, first: overlay, places, mut reads, spare_calls, text, .. } = self;
         reads.clear();
-        places.clear();
-        overlays.truncate(1);
-        Room { slots, overlays, places, reads, spare_calls, spare_values }
+        Room { slots, overlay, places, reads, spare_calls, text }
+    }
+
+    /// Makes the frame that ends at `top`.
+    #[inline]
+    fn reach(&mut self) {
+        if self.slots.len() < self.top {
+            self.grow();
+        }
+        if self.tracer.is_some() {
+            // A trace shows variables that are not bound, too.
+            self.slots.get_mut(self.base..).unwrap_or_default().fill(Value::NULL);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let more = self.heap.kept_room(self.top.max(2 * self.slots.len()), Value::NULL);
+        if let Some(start) = more.get_mut(..self.slots.len()) {
+            start.copy_from_slice(self.slots);
+        }
+        self.slots = more;
     }
 
     /// Runs `inner` one level deeper.

@@ -90,6 +90,8 @@ pub struct Program {
     pub(crate) builtins: Arc<[Builtin]>,
     /// Where objects have the members that constants name, by constant; none until it is specialized.
     pub(crate) hints: Arc<[Hint]>,
+    /// The formats of calls of `sprintf`, sorted by their constants; none until it is specialized.
+    pub(crate) formats: Arc<[Format]>,
     /// The places in the input where references start; none until it is specialized.
     pub(crate) paths: Arc<[InputPath]>,
     /// Whether any `with` replaces a function or a built-in; when not, calls need not look.
@@ -120,8 +122,19 @@ pub(crate) struct InputPath {
     /// The names of the fields that lead there, and where objects have them.
     pub(crate) names: Box<[(Str, Hint)]>,
     /// The same for the same names, in every program; `None` where they lead through what the inputs of
-    /// one [`Memo`](crate::eval::Memo) differ in.
+    /// one [`Memo`](crate::eval::Memo) differ in, and where they are few.
     pub(crate) key: Option<Key>,
+}
+
+/// A format of `sprintf`.
+#[derive(Debug, Clone)]
+pub(crate) struct Format {
+    /// Its text.
+    pub(crate) constant: ConstId,
+    /// `sprintf`.
+    pub(crate) callee: BuiltinId,
+    /// Its directives.
+    pub(crate) read: builtins::Format,
 }
 
 /// A built-in or host function that the program calls.
@@ -133,6 +146,8 @@ pub(crate) struct Builtin {
     pub(crate) arity: usize,
     /// Its implementation; `None` for a function that only the host has.
     pub(crate) run: Option<&'static builtins::Builtin>,
+    /// The comparison that it makes, if it is one.
+    pub(crate) compares: Option<builtins::Comparison>,
 }
 
 /// A node of the tree of documents.

@@ -28,6 +28,7 @@ mod ground;
 mod heap;
 mod identity;
 mod text;
+mod values;
 
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ pub(crate) use ground::json_number;
 pub use heap::{Arena, Heap, Limit};
 pub(crate) use identity::Identity;
 pub use modgate_value::MAX_DEPTH;
+pub(crate) use values::Values;
 
 pub use crate::number::{ArithmeticError, Computed, Num};
 

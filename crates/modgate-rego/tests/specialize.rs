@@ -14,7 +14,7 @@ use modgate_rego::{
     eval, parse_module, specialize, specialize_for,
     value::{Arena, Heap, Value},
 };
-use modgate_value::{Budget, Value as Json};
+use modgate_value::{Budget, Limits, Value as Json, budget::Frozen};
 
 /// The value of `t.violation` and the steps that it takes.
 fn evaluate(program: &Program, violation: GroupId, input: &Json) -> (String, u64) {
@@ -23,7 +23,17 @@ fn evaluate(program: &Program, violation: GroupId, input: &Json) -> (String, u64
 
 /// The same, or the error of the evaluation.
 fn outcome(program: &Program, violation: GroupId, input: &Json) -> Result<(String, u64), Error> {
-    let (arena, budget) = (Arena::new(), Budget::unlimited());
+    within(Limits::UNLIMITED, program, violation, input).map(|(text, steps, _)| (text, steps))
+}
+
+/// The same within limits, and the bytes that it takes.
+fn within(
+    limits: Limits,
+    program: &Program,
+    violation: GroupId,
+    input: &Json,
+) -> Result<(String, u64, u64), Error> {
+    let (arena, budget) = (Arena::new(), Budget::new(limits, &Frozen));
     let context = eval::Context {
         input: Some(Value::json(input)),
         data: None,
@@ -33,8 +43,8 @@ fn outcome(program: &Program, violation: GroupId, input: &Json) -> Result<(Strin
         tracer: None,
     };
     let found = eval::document(program, violation, context)?;
-    let steps = budget.steps_spent();
-    Ok((found.expect("a set").to_text(&Budget::unlimited()).expect("text"), steps))
+    let text = found.expect("a set").to_text(&Budget::unlimited()).expect("text");
+    Ok((text, budget.steps_spent(), budget.bytes_spent()))
 }
 
 /// The value and the steps of the program as it was written, and specialized.
@@ -427,6 +437,75 @@ fn known_values_are_printed_as_they_were() {
             let [plain, special] = both(&policy);
             assert_eq!(plain.0, special.0, "{policy}");
             assert!(plain.1 >= special.1, "{policy}");
+        }
+    }
+}
+
+/// A format that stands in the policy is read ahead, one that comes with the review is not: the text, what it takes
+/// and which budgets are too small for it are the same.
+#[test]
+fn formats_that_are_known_print_as_others_do() {
+    let values = [
+        "input.review.text",
+        "input.review.int",
+        "input.review.float",
+        "input.review.one",
+        "input.review.big",
+        "input.review.none",
+        "input.review.yes",
+        "input.review.list",
+        "input.review.object",
+        "input.review.empty",
+        "{input.review.int, input.review.text}",
+        "base64.decode(input.review.bytes)",
+        "[base64.decode(input.review.bytes)]",
+    ];
+    let review = Json::from_json(
+        br#"{"text": "a\"b", "int": -7, "float": 1.5, "one": 1.0, "big": 12345678901234567890123,
+            "none": null, "yes": true, "empty": {}, "bytes": "/w==", "list": [1, "x", {"a": []}],
+            "object": {"k": "v", "n": {"m": 2}}, "name": "name", "other": {"a": ["b"]}}"#,
+    );
+    let review = review.expect("JSON").as_object().cloned().expect("an object");
+    for verb in ["%v", "%s", "%d", "%q", "%5v"] {
+        let format = format!("<{verb}> of %v: %s");
+        let mut review = review.clone();
+        review.insert("format", format.as_str().into());
+        let members = [("parameters", Json::Null), ("review", Json::from(review))];
+        let input: Json = members.into_iter().collect();
+        for value in values {
+            let [known, unknown] = [format!("{format:?}"), "input.review.format".into()].map(|format| {
+                let text = format!(
+                    "package t\nviolation contains sprintf({format}, [{value}, input.review.name, \
+                     input.review.other])"
+                );
+                let module = parse_module("policy", &text, RegoVersion::V1).expect("a module");
+                let program = Program::compile(&[module], &Capabilities::default());
+                let program = program.unwrap_or_else(|errors| panic!("{text}: {}", errors[0]));
+                let violation = program.group(&["t", "violation"]).expect("a rule");
+                let parameters = ("parameters", &Json::Null);
+                let budget = Budget::unlimited();
+                (specialize_for(violation, &program, parameters, &budget), violation)
+            });
+            let run = |(program, violation): &(Program, GroupId), limits| {
+                within(limits, program, *violation, &input)
+            };
+            let [(text, steps, bytes), (other, more, same)] =
+                [&known, &unknown].map(|program| run(program, Limits::UNLIMITED).expect("a value"));
+            let what = format!("{format} {value}");
+            // The format itself takes a step.
+            assert_eq!((&text, steps + 1, bytes), (&other, more, same), "{what}");
+            for limit in 0..steps + 2 {
+                let [one, two] =
+                    [(&known, limit), (&unknown, limit + 1)].map(|(program, steps)| {
+                        run(program, Limits { steps, ..Limits::UNLIMITED }).is_ok()
+                    });
+                assert_eq!(one, two, "{what}: {limit} steps");
+            }
+            for bytes in (0..2 * bytes).step_by(7) {
+                let [one, two] = [&known, &unknown]
+                    .map(|program| run(program, Limits { bytes, ..Limits::UNLIMITED }).is_ok());
+                assert_eq!(one, two, "{what}: {bytes} bytes");
+            }
         }
     }
 }

@@ -147,7 +147,8 @@ fn key_set<'a>(context: &Context<'a>, args: &[Value<'a>]) -> Result<Vec<Value<'a
         View::Object(object) => object.keys().collect(),
         _ => return Err(operand::wrong_type(1, value, &["object", "set", "array"])),
     };
-    context.heap.sort_set(&mut keys)?;
+    let count = context.heap.sort_set(&mut keys)?;
+    keys.truncate(count);
     Ok(keys)
 }
 

@@ -5,14 +5,16 @@ use std::borrow::Cow;
 use modgate_value::{Budget, Exhausted, Limits, go::cutset::Cutset, gofmt};
 use num_bigint::BigInt;
 
+mod print;
 mod raw;
 
+pub(crate) use print::{Format, Printing};
 pub(super) use raw::{StandIn, any as is_raw};
 
 use super::{Builtin, BuiltinError, Context, Outcome, host, operand, yes_or_no};
 use crate::{
     number::Num,
-    value::{Items, Value, View},
+    value::{Items, Value, Values, View},
 };
 
 pub(super) const BUILTINS: &[Builtin] = &[
@@ -384,7 +386,8 @@ fn single(c: char, mut mapped: impl ExactSizeIterator<Item = char>) -> char {
 }
 
 /// The parts between separators; the characters if the separator is empty.
-fn parts<'a>(context: &Context<'a>, args: &[Value<'a>]) -> Result<Vec<Value<'a>>, BuiltinError> {
+fn parts<'a>(context: &Context<'a>, args: &[Value<'a>]) -> Result<Values<'a>, BuiltinError> {
+    let mut found = Values::new();
     if raw::any(args) {
         let (text, separator) = (operand::bytes(args, 0)?, operand::bytes(args, 1)?);
         context.spend(raw::find_cost(text, separator))?;
@@ -393,37 +396,44 @@ fn parts<'a>(context: &Context<'a>, args: &[Value<'a>]) -> Result<Vec<Value<'a>>
             _ => raw::split(text, separator),
         };
         context.spend(parts.len())?;
-        return Ok(parts
-            .into_iter()
-            .map(|part| context.heap.bytes(part))
-            .collect::<Result<_, _>>()?);
+        for part in parts {
+            found.push(context.heap.bytes(part)?);
+        }
+        return Ok(found);
     }
     let (text, separator) = (operand::string(args, 0)?, operand::string(args, 1)?);
     context.scan(text)?;
     // Parts are counted before they are collected.
-    let count = match separator {
-        "" => text.len(),
+    let count = match separator.as_bytes() {
+        [] => text.len(),
+        [one] => text.bytes().filter(|byte| byte == one).count() + 1,
         _ => text.matches(separator).count() + 1,
     };
     context.spend(count)?;
     context.allocate(count.saturating_mul(size_of::<Value<'_>>()))?;
     if separator.is_empty() {
         let next = |(at, c): (usize, char)| text.get(at..at + c.len_utf8()).map(Value::str);
-        return Ok(text.char_indices().filter_map(next).collect());
+        text.char_indices().filter_map(next).for_each(|part| found.push(part));
+        return Ok(found);
     }
-    Ok(text.split(separator).map(Value::str).collect())
+    match separator.as_bytes() {
+        [one] => text.split(char::from(*one)).for_each(|part| found.push(Value::str(part))),
+        _ => text.split(separator).for_each(|part| found.push(Value::str(part))),
+    }
+    Ok(found)
 }
 
 fn split<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let parts = parts(context, args)?;
-    context.array(&parts)
+    let mut parts = parts(context, args)?;
+    context.array(parts.as_mut_slice())
 }
 
 /// The first parts; with a negative count, the last.
 fn split_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (_, _, wanted) =
         (operand::bytes(args, 0)?, operand::bytes(args, 1)?, operand::int(args, 2)?);
-    let parts = parts(context, args)?;
+    let mut parts = parts(context, args)?;
+    let parts = parts.as_mut_slice();
     let amount = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX).min(parts.len());
     let range = if wanted >= 0 { 0..amount } else { parts.len() - amount..parts.len() };
     context.array(parts.get(range).unwrap_or_default())

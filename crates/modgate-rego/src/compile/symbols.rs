@@ -430,6 +430,7 @@ impl Symbols {
             name: name.clone(),
             arity: arity as usize,
             run: builtins::find(&name),
+            compares: builtins::Comparison::of(&name),
         });
         self.builtin_ids.insert(name, id);
         id

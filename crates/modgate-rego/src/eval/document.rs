@@ -7,6 +7,7 @@ use modgate_value::Value as Json;
 use super::{
     Machine, Stop,
     hash::Seed,
+    room,
     run::{Found, Pending},
 };
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
         Base, ConstId, DataBase, GroupId, GroupKind, InputPath, NodeId, Operand, PathId, Pattern,
         Ref, Term,
     },
-    value::{Value, View},
+    value::{Heap, Value, View},
 };
 
 /// Where a reference has got to.
@@ -48,9 +49,27 @@ impl<'a> Machine<'a> {
                 Some(value) => value,
                 None => return Ok(Found::None),
             },
+            // The document of rules, where nothing replaces it.
+            Base::Data { at: DataBase::Group(group), .. } if !self.replaces_data() => {
+                return self.follow_group(*group, &reference.path);
+            }
             base => return self.walk_from(base, &reference.path),
         };
-        self.follow(start, &reference.path)
+        self.follow_near(start, &reference.path)
+    }
+
+    /// As [`follow`](Self::follow), where the path mostly has one step.
+    #[inline]
+    fn follow_near(&mut self, start: Value<'a>, path: &'a [Operand]) -> Result<Found<'a>, Stop> {
+        Ok(match path {
+            [] => Found::One(start),
+            [Operand::Key(Term::Const(id))] => match self.member(start, *id) {
+                Some(value) => Found::One(value),
+                None => Found::None,
+            },
+            [Operand::Each(pattern)] => self.entries(start, pattern, &[]),
+            path => return self.follow(start, path),
+        })
     }
 
     #[inline(never)]
@@ -70,7 +89,7 @@ impl<'a> Machine<'a> {
             },
             Base::Data { prefix, at } => {
                 // When something is replaced, it may be on the way, so every step has to look.
-                if self.program.replaces_data && !self.replacements().is_empty() {
+                if self.replaces_data() {
                     return self.walk_replaced(prefix, path);
                 }
                 if let DataBase::Group(group) = at {
@@ -98,7 +117,7 @@ impl<'a> Machine<'a> {
 
     /// The value at a place in the input.
     #[inline]
-    fn input_at(&mut self, id: PathId) -> Option<Value<'a>> {
+    pub(super) fn input_at(&mut self, id: PathId) -> Option<Value<'a>> {
         match self.places.get(id.0 as usize) {
             Some(Some(known)) if self.overlay == 0 => *known,
             _ => self.go_to(id),
@@ -132,10 +151,14 @@ impl<'a> Machine<'a> {
             Some(place) => self.input_at(place),
             None => self.input(),
         };
-        path.names.iter().try_fold(start?, |value, (name, hint)| match value.as_json_object() {
-            Some(object) => hint.member(object, name).map(Value::json),
-            None => value.get_name(name),
-        })
+        let mut value = start?;
+        for (name, hint) in &path.names {
+            value = match value.as_json_object() {
+                Some(object) => Value::json(hint.member(object, name)?),
+                None => value.get_name(name)?,
+            };
+        }
+        Some(value)
     }
 
     /// Follows the known keys of a path from a value.
@@ -274,7 +297,7 @@ impl<'a> Machine<'a> {
     fn follow_group(&mut self, group: GroupId, path: &'a [Operand]) -> Result<Found<'a>, Stop> {
         let (value, rest) = self.group_walk(group, path)?;
         match value {
-            Some(value) => self.follow(value, rest),
+            Some(value) => self.follow_near(value, rest),
             None => Ok(Found::None),
         }
     }
@@ -425,7 +448,7 @@ impl<'a> Machine<'a> {
 /// The results computed under one overlay.
 #[derive(Default)]
 pub(super) struct Cache<'a> {
-    documents: Vec<Option<Option<Value<'a>>>>,
+    documents: &'a mut [Option<Option<Value<'a>>>],
     /// None until there is one.
     entries: Option<HashMap<(GroupId, Value<'a>), Option<Value<'a>>, Seed>>,
     pub(super) calls: Calls<'a>,
@@ -465,8 +488,8 @@ impl<'a> Call<'a> {
             [a, b] => [*a, *b],
             _ => return None,
         };
-        let [first, second] = args.map(Value::tag);
-        let tag = (function.0.wrapping_mul(31) ^ first).wrapping_mul(31) ^ second;
+        let [first, second] = &args;
+        let tag = (function.0.wrapping_mul(31) ^ first.tag()).wrapping_mul(31) ^ second.tag();
         Some(Self { function, args, tag })
     }
 
@@ -494,7 +517,12 @@ impl<'a> Calls<'a> {
     pub(super) fn put(&mut self, call: Call<'a>, value: Option<Value<'a>>) {
         match self.known.get_mut(self.next) {
             Some(oldest) => *oldest = (call, value),
-            None => self.known.push((call, value)),
+            None => {
+                if self.known.is_empty() {
+                    self.known.reserve(CALLS / 2);
+                }
+                self.known.push((call, value));
+            }
         }
         self.next = (self.next + 1) % CALLS;
     }
@@ -502,16 +530,16 @@ impl<'a> Calls<'a> {
 
 impl<'a> Cache<'a> {
     /// Nothing yet, for a program of so many groups.
-    pub(super) fn new(groups: usize) -> Self {
+    pub(super) fn new(heap: Heap<'a>, groups: usize) -> Self {
         let mut new = Self::default();
-        new.clear(groups);
+        new.clear(heap, groups);
         new
     }
 
     /// Forgets everything, for a program of so many groups.
-    pub(super) fn clear(&mut self, groups: usize) {
-        self.documents.clear();
-        self.documents.resize(groups, None);
+    pub(super) fn clear(&mut self, heap: Heap<'a>, groups: usize) {
+        let documents = std::mem::take(&mut self.documents);
+        self.documents = room::cleared(heap, documents, groups, None);
         // Clearing takes as long as the largest evaluation so far.
         self.entries.take_if(|entries| entries.capacity() > ENTRIES);
         if let Some(entries) = &mut self.entries {

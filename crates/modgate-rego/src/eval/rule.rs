@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Flow, Machine, Stop, document::Call, run::KEYS_NOT_UNIQUE};
+use super::{Flow, MAX_NESTING, Machine, Stop, document::Call, run::KEYS_NOT_UNIQUE};
 use crate::{
     error::Error,
-    ir::{Branch, Group, GroupId, GroupKind, Keyed, Leaf, Pattern, Rule, RuleId, Term},
-    value::{Heap, Limit, Value, View},
+    ir::{
+        Base, Branch, Group, GroupId, GroupKind, Keyed, Leaf, Operand, PathId, Pattern, Rule,
+        RuleId, Source, Stmt, StmtKind, Term,
+    },
+    value::{Heap, Limit, Value, Values, View},
 };
 
 const DOCUMENT_CONFLICT: &str = "complete rules must not produce multiple outputs";
@@ -31,7 +34,8 @@ impl<'a> Machine<'a> {
     fn compute(&mut self, group: &'a Group) -> Result<Option<Value<'a>>, Stop> {
         match group.kind {
             GroupKind::Complete => self.agreed(group, &[], DOCUMENT_CONFLICT),
-            GroupKind::Set | GroupKind::Object => self.partial_document(group).map(Some),
+            GroupKind::Set => self.set_document(group).map(Some),
+            GroupKind::Object => self.partial_document(group).map(Some),
             GroupKind::Part => self.part_members(group).map(Some),
             GroupKind::Function { .. } => Ok(None),
         }
@@ -208,18 +212,14 @@ impl<'a> Machine<'a> {
         inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
         // Making a large frame takes its time.
-        self.spend(u64::from(rule.frame) / 64)?;
+        if rule.frame >= 64 {
+            self.spend(u64::from(rule.frame) / 64)?;
+        }
         let caller = (self.base, self.top, self.rule, self.span);
         self.base = self.top;
         self.top += rule.frame as usize;
         self.rule = Some(rule);
-        if self.tracer.is_some() {
-            // A trace shows variables that are not bound, too.
-            self.slots.truncate(self.base);
-        }
-        if self.slots.len() < self.top {
-            self.slots.resize(self.top, Value::NULL);
-        }
+        self.reach();
         let result = self.nested(inner);
         (self.base, self.top, self.rule, _) = caller;
         // On an error the span stays where it happened.
@@ -229,64 +229,98 @@ impl<'a> Machine<'a> {
         result
     }
 
+    #[inline(never)]
     fn partial_document(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
-        let mut document = match group.kind {
-            GroupKind::Set => Partial::Set(self.take_values()),
-            _ => Partial::new(group.kind),
-        };
+        let mut document = Partial::new(group.kind);
+        for id in &group.rules {
+            let Some(rule) = self.rule(*id) else { continue };
+            self.rule_values(rule, &[], &mut |machine, branch| {
+                machine.add(&mut document, rule, &rule.keys, &branch.leaf)
+            })?;
+        }
+        Ok(document.build(self.heap)?)
+    }
+
+    #[inline(never)]
+    fn set_document(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
+        let mut members = Values::new();
         let rules = match &group.whole {
             Some(whole) => {
                 if let Some(part) = whole.part {
-                    self.add_part(part, &mut document)?;
+                    self.add_part(part, &mut members)?;
                 }
                 &whole.rules
             }
             None => &group.rules,
         };
-        self.add_rules(rules, &mut document)?;
-        match document {
-            Partial::Set(mut members) => {
-                let set = self.heap.set_of(&mut members);
-                self.put_values(members);
-                Ok(set?)
-            }
-            document => Ok(document.build(self.heap)?),
-        }
+        self.add_members(rules, &mut members)?;
+        Ok(self.heap.set_of(members.as_mut_slice())?)
     }
 
-    fn add_rules(&mut self, rules: &'a [RuleId], document: &mut Partial<'a>) -> Flow {
+    /// Adds the members of a set that rules produce.
+    fn add_members(&mut self, rules: &'a [RuleId], members: &mut Values<'a>) -> Flow {
         for id in rules {
             let Some(rule) = self.rule(*id) else { continue };
+            if let Some((place, stmt)) = elements_of(rule)
+                && self.tracer.is_none()
+                && self.nesting < MAX_NESTING - ELEMENTS_NESTING
+            {
+                self.add_elements(place, rule, stmt, members)?;
+                continue;
+            }
             self.rule_values(rule, &[], &mut |machine, branch| {
-                machine.add(document, rule, &rule.keys, &branch.leaf)
+                machine.heap.budget().allocate(2 * size_of::<Value<'_>>())?;
+                let (Leaf::Value(term) | Leaf::Member(term)) = &branch.leaf;
+                members.push(machine.term(term)?);
+                Ok(())
             })?;
         }
         Ok(())
     }
 
-    /// Adds what is part of a set under any parameters.
-    fn add_part(&mut self, id: GroupId, document: &mut Partial<'a>) -> Flow {
-        match document {
-            Partial::Set(members) if self.shared_key(id).is_some() => {
-                members
-                    .extend(self.group_value(id)?.and_then(Value::as_array).into_iter().flatten());
-                Ok(())
+    /// Adds the elements of what is at a place, which takes as much as to run the rule that says so.
+    fn add_elements(
+        &mut self,
+        place: PathId,
+        rule: &'a Rule,
+        stmt: &'a Stmt,
+        members: &mut Values<'a>,
+    ) -> Flow {
+        let caller = self.span;
+        self.spend(u64::from(rule.frame) / 64)?;
+        self.spend(1)?;
+        self.span = Some(&stmt.span);
+        if let Some(value) = self.input_at(place) {
+            for index in 0..value.entry_count().unwrap_or(0) {
+                self.spend(1)?;
+                let Some(element) = value.element(index) else { break };
+                self.heap.budget().allocate(2 * size_of::<Value<'_>>())?;
+                members.push(element);
             }
-            _ => match self.group(id) {
-                Some(part) => self.add_rules(&part.rules, document),
-                None => Ok(()),
-            },
+        }
+        self.span = caller;
+        Ok(())
+    }
+
+    /// Adds what is part of a set under any parameters.
+    fn add_part(&mut self, id: GroupId, members: &mut Values<'a>) -> Flow {
+        if self.shared_key(id).is_some() {
+            let part = self.group_value(id)?.and_then(Value::as_array);
+            part.into_iter().flatten().for_each(|member| members.push(member));
+            return Ok(());
+        }
+        match self.group(id) {
+            Some(part) => self.add_members(&part.rules, members),
+            None => Ok(()),
         }
     }
 
     /// The members that rules add to their set, which pays for them.
+    #[inline(never)]
     fn part_members(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
-        let mut document = Partial::Set(self.take_values());
-        self.add_rules(&group.rules, &mut document)?;
-        let Partial::Set(members) = document else { return Ok(Value::EMPTY_ARRAY) };
-        let array = self.heap.charged_array(&members);
-        self.put_values(members);
-        Ok(array)
+        let mut members = Values::new();
+        self.add_members(&group.rules, &mut members)?;
+        Ok(self.heap.charged_array(members.as_mut_slice()))
     }
 
     /// The part of a partial document under known leading keys (at least one), evaluating only
@@ -427,6 +461,26 @@ impl<'a> Machine<'a> {
     fn rule(&self, id: RuleId) -> Option<&'a Rule> {
         self.program.rules.get(id.0 as usize)
     }
+}
+
+/// How deep rules nest that say what [`elements_of`] finds.
+const ELEMENTS_NESTING: u32 = 4;
+
+/// The place in the input whose elements are the members that a rule adds, if it says no more than that.
+fn elements_of(rule: &Rule) -> Option<(PathId, &Stmt)> {
+    let [branch] = rule.branches.as_slice() else { return None };
+    let ([stmt], Leaf::Member(Term::Local(member))) = (branch.body.as_slice(), &branch.leaf) else {
+        return None;
+    };
+    let StmtKind::Match(Source::Ref(reference), Pattern::Bind(bound)) = &stmt.kind else {
+        return None;
+    };
+    let (Base::InputAt(place), [Operand::Each(Pattern::Any)]) =
+        (&reference.base, reference.path.as_slice())
+    else {
+        return None;
+    };
+    (bound == member && rule.args.is_empty()).then_some((*place, stmt))
 }
 
 /// Whether a rule has one constant for each branch.

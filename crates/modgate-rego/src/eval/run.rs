@@ -10,7 +10,7 @@ use crate::{
         Body, Builtin, BuiltinId, Call, Callee, Collect, Comprehension, Every, Operand, Pattern,
         Source, Stmt, StmtKind, Term,
     },
-    value::{Array, Value, View},
+    value::{Array, Value, Values, View},
 };
 
 /// Up to this many operands and members are gathered on the stack.
@@ -18,9 +18,6 @@ const FEW: usize = 6;
 
 /// Room for the members of a usual comprehension.
 const SOME: usize = 8;
-
-/// Room for more members is not kept.
-const MANY: usize = 256;
 
 /// The value of a source without iterating.
 pub(super) enum Found<'a> {
@@ -87,10 +84,13 @@ impl<'a> Machine<'a> {
         self.spend(1)?;
         self.span = Some(&stmt.span);
         let holds = match &stmt.kind {
-            StmtKind::Test(source) => match self.value(source)? {
-                Found::None => false,
-                Found::One(value) => !value.is_false(),
-                Found::Several => return Ok(None),
+            StmtKind::Test(source) => match self.compared(source)? {
+                Some(holds) => holds,
+                None => match self.value(source)? {
+                    Found::None => false,
+                    Found::One(value) => !value.is_false(),
+                    Found::Several => return Ok(None),
+                },
             },
             StmtKind::Match(source, pattern) => match self.value(source)? {
                 Found::None => false,
@@ -104,6 +104,20 @@ impl<'a> Machine<'a> {
         };
         self.report(holds, stmt);
         Ok(Some(holds))
+    }
+
+    /// Whether a comparison holds; `None` if it is none.
+    #[inline]
+    fn compared(&mut self, source: &'a Source) -> Result<Option<bool>, Stop> {
+        if let Source::Call(Call { callee: Callee::Builtin(id), args }) = source
+            && let [first, second] = args.as_slice()
+            && let Some(comparison) = self.builtin(*id).and_then(|builtin| builtin.compares)
+            && !self.program.replaces_functions
+        {
+            let (first, second) = (self.term(first)?, self.term(second)?);
+            return Ok(Some(comparison.holds(self.heap, first, second)?));
+        }
+        Ok(None)
     }
 
     /// Runs `rest` for each way in which a statement holds that may do so in several.
@@ -165,6 +179,10 @@ impl<'a> Machine<'a> {
                     },
                 };
                 let Some(value) = value else { break };
+                if path.is_empty() {
+                    machine.go_on(value, rest)?;
+                    continue;
+                }
                 match machine.follow(value, path)? {
                     Found::None => {}
                     Found::One(value) => machine.go_on(value, rest)?,
@@ -295,7 +313,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Evaluates terms and hands their values on; a few need no allocation.
-    fn with_terms<T>(
+    pub(super) fn with_terms<T>(
         &mut self,
         terms: &'a [Term],
         then: impl FnOnce(&mut Self, &[Value<'a>]) -> Result<T, Stop>,
@@ -320,13 +338,13 @@ impl<'a> Machine<'a> {
 
     fn object(&mut self, entries: &'a [(Term, Term)]) -> Result<Value<'a>, Stop> {
         // What most policies report has one member.
-        if let [(key, member)] = entries {
-            let key = self.term(key)?;
-            if key.is_composite() {
-                self.heap.charge_walk([key])?;
-            }
-            let member = self.term(member)?;
-            return Ok(self.heap.object_from_sorted(&[(key, member)])?);
+        if let [entry] = entries {
+            let entry = self.entry(entry)?;
+            return Ok(self.heap.object_from_sorted(&[entry])?);
+        }
+        if let [first, second] = entries {
+            let mut both = [self.entry(first)?, self.entry(second)?];
+            return self.object_of(&mut both);
         }
         let mut few = [(Value::NULL, Value::NULL); FEW];
         let mut many = Vec::new();
@@ -337,13 +355,23 @@ impl<'a> Machine<'a> {
                 many.as_mut_slice()
             }
         };
-        for (value, (key, member)) in values.iter_mut().zip(entries) {
-            let key = self.term(key)?;
-            if key.is_composite() {
-                self.heap.charge_walk([key])?;
-            }
-            *value = (key, self.term(member)?);
+        for (value, entry) in values.iter_mut().zip(entries) {
+            *value = self.entry(entry)?;
         }
+        self.object_of(values)
+    }
+
+    #[inline]
+    fn entry(&mut self, (key, member): &'a (Term, Term)) -> Result<(Value<'a>, Value<'a>), Stop> {
+        let key = self.term(key)?;
+        if key.is_composite() {
+            self.heap.charge_walk([key])?;
+        }
+        Ok((key, self.term(member)?))
+    }
+
+    #[inline]
+    fn object_of(&mut self, values: &mut [(Value<'a>, Value<'a>)]) -> Result<Value<'a>, Stop> {
         if !values.is_sorted_by(|(a, _), (b, _)| a < b) {
             values.sort_by_key(|(key, _)| *key);
         }
@@ -419,18 +447,15 @@ impl<'a> Machine<'a> {
 
     #[inline(never)]
     fn comprehension(&mut self, comprehension: &'a Comprehension) -> Result<Value<'a>, Stop> {
+        let mut items = Values::new();
         match &comprehension.head {
             Collect::Array(head) => {
-                let items = self.collect(&comprehension.body, head)?;
-                let array = self.heap.array(&items);
-                self.put_values(items);
-                Ok(array?)
+                self.collect(&comprehension.body, head, &mut items)?;
+                Ok(self.heap.array(items.as_mut_slice())?)
             }
             Collect::Set(head) => {
-                let mut items = self.collect(&comprehension.body, head)?;
-                let set = self.heap.set_of(&mut items);
-                self.put_values(items);
-                Ok(set?)
+                self.collect(&comprehension.body, head, &mut items)?;
+                Ok(self.heap.set_of(items.as_mut_slice())?)
             }
             Collect::Object(key, value) => {
                 let mut entries = Vec::with_capacity(SOME);
@@ -447,38 +472,19 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn collect(&mut self, body: &'a [Stmt], head: &'a Term) -> Result<Vec<Value<'a>>, Stop> {
-        let mut collected = self.take_values();
+    fn collect(&mut self, body: &'a [Stmt], head: &'a Term, collected: &mut Values<'a>) -> Flow {
         self.run(body, &mut |machine| {
             machine.heap.budget().allocate(size_of::<Value<'_>>())?;
             collected.push(machine.term(head)?);
             Ok(())
-        })?;
-        Ok(collected)
-    }
-
-    /// Memory for values that are collected.
-    pub(super) fn take_values(&mut self) -> Vec<Value<'a>> {
-        match self.spare_values.iter_mut().find(|spare| spare.capacity() > 0) {
-            Some(spare) => std::mem::take(spare),
-            None => Vec::with_capacity(SOME),
-        }
-    }
-
-    /// Keeps it for others, unless it is large.
-    pub(super) fn put_values(&mut self, mut values: Vec<Value<'a>>) {
-        if let Some(place) = self.spare_values.iter_mut().find(|spare| spare.capacity() == 0)
-            && values.capacity() <= MANY
-        {
-            values.clear();
-            *place = values;
-        }
+        })
     }
 
     /// The value of a call.
     #[inline(never)]
     fn called(&mut self, call: &'a Call) -> Result<Found<'a>, Stop> {
         match call.args.as_slice() {
+            [Term::Const(format), Term::Array(items)] => self.printed(call.callee, *format, items),
             [first] => {
                 let args = [self.term(first)?];
                 self.called_with(call.callee, &args)
@@ -497,7 +503,11 @@ impl<'a> Machine<'a> {
     }
 
     #[inline(always)]
-    fn called_with(&mut self, callee: Callee, args: &[Value<'a>]) -> Result<Found<'a>, Stop> {
+    pub(super) fn called_with(
+        &mut self,
+        callee: Callee,
+        args: &[Value<'a>],
+    ) -> Result<Found<'a>, Stop> {
         if self.program.replaces_functions
             && let Some(mock) = self.mock(callee)
         {
@@ -542,12 +552,12 @@ impl<'a> Machine<'a> {
     }
 
     #[inline]
-    fn builtin(&self, id: BuiltinId) -> Option<&'a Builtin> {
+    pub(super) fn builtin(&self, id: BuiltinId) -> Option<&'a Builtin> {
         self.program.builtins.get(id.0 as usize)
     }
 
     #[inline]
-    fn call_builtin(
+    pub(super) fn call_builtin(
         &mut self,
         builtin: &'a Builtin,
         args: &[Value<'a>],
@@ -563,7 +573,7 @@ impl<'a> Machine<'a> {
     }
 
     #[cold]
-    fn builtin_failed(
+    pub(super) fn builtin_failed(
         &self,
         builtin: &Builtin,
         error: BuiltinError,

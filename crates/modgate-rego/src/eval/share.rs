@@ -18,9 +18,10 @@ use std::{
 };
 
 use super::{
-    Machine, Room, Stop,
+    Machine, Stop,
     document::{CALL_ARGS, Calls},
     hash::Seed,
+    room::Room,
 };
 use crate::{
     ir::{GroupId, shared::Key},

@@ -3,10 +3,11 @@
 use super::{Flow, Machine, Next, Stop, document::Cache};
 use crate::{
     ir::{Callee, Stmt, With, WithTarget, WithValue},
-    value::{Value, View},
+    value::{Heap, Value, View},
 };
 
 /// The replacements that are in force, and the documents computed under them.
+#[derive(Default)]
 pub(super) struct Overlay<'a> {
     input: Option<Value<'a>>,
     /// Values in place of what is at paths of `data`; no path leads through another.
@@ -23,25 +24,20 @@ pub(super) enum Mock<'a> {
 }
 
 impl<'a> Overlay<'a> {
-    /// Without replacements, for a program of so many groups.
-    pub(super) fn new(input: Option<Value<'a>>, groups: usize) -> Self {
-        Self { input, data: Vec::new(), callees: Vec::new(), cache: Cache::new(groups) }
-    }
-
-    /// As a new one, in the room of this one, which is the first.
-    pub(super) fn begin(&mut self, input: Option<Value<'a>>, groups: usize) {
+    /// Without replacements, for a program of so many groups, in the room of this one, which is the first.
+    pub(super) fn begin(&mut self, heap: Heap<'a>, input: Option<Value<'a>>, groups: usize) {
         self.input = input;
         self.data.clear();
         self.callees.clear();
-        self.cache.clear(groups);
+        self.cache.clear(heap, groups);
     }
 
-    fn same_but_fresh(&self, groups: usize) -> Self {
+    fn same_but_fresh(&self, heap: Heap<'a>, groups: usize) -> Self {
         Self {
             input: self.input,
             data: self.data.clone(),
             callees: self.callees.clone(),
-            cache: Cache::new(groups),
+            cache: Cache::new(heap, groups),
         }
     }
 
@@ -60,13 +56,13 @@ impl<'a> Machine<'a> {
         rest: &'a [Stmt],
         next: Next<'_, 'a>,
     ) -> Flow {
-        let Some(mut changed) = self.fork()? else { return Ok(()) };
+        let mut changed = self.fork()?;
         for modifier in with {
             self.replace(&mut changed, modifier)?;
         }
         let outer = self.overlay;
-        let inner = self.overlays.len();
         self.overlays.push(changed);
+        let inner = self.overlays.len();
         self.overlay = inner;
         let flow = self.run(body, &mut |machine| {
             machine.overlay = outer;
@@ -74,7 +70,7 @@ impl<'a> Machine<'a> {
             machine.overlay = inner;
             flow
         });
-        self.overlays.truncate(inner);
+        self.overlays.truncate(inner - 1);
         self.overlay = outer;
         flow
     }
@@ -84,22 +80,23 @@ impl<'a> Machine<'a> {
         &mut self,
         inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
-        let Some(mut changed) = self.fork()? else { return inner(self) };
+        let mut changed = self.fork()?;
         changed.callees.clear();
-        let outer = std::mem::replace(&mut self.overlay, self.overlays.len());
         self.overlays.push(changed);
+        let made = self.overlays.len();
+        let outer = std::mem::replace(&mut self.overlay, made);
         let result = inner(self);
-        self.overlays.truncate(self.overlay);
+        self.overlays.truncate(made - 1);
         self.overlay = outer;
         result
     }
 
-    fn fork(&self) -> Result<Option<Overlay<'a>>, Stop> {
+    fn fork(&self) -> Result<Overlay<'a>, Stop> {
         // An overlay has a place for the value of every group.
         let groups = self.program.groups.len();
         self.spend(groups as u64 / 64)?;
         self.heap.budget().allocate(groups * size_of::<Value<'_>>())?;
-        Ok(self.overlays.get(self.overlay).map(|overlay| overlay.same_but_fresh(groups)))
+        Ok(self.current().same_but_fresh(self.heap, groups))
     }
 
     fn replace(&mut self, overlay: &mut Overlay<'a>, modifier: &'a With) -> Flow {
@@ -151,11 +148,17 @@ impl<'a> Machine<'a> {
     }
 
     pub(super) fn input(&self) -> Option<Value<'a>> {
-        self.overlays.get(self.overlay).and_then(|overlay| overlay.input)
+        self.current().input
+    }
+
+    /// Whether something under `data` is replaced.
+    #[inline]
+    pub(super) fn replaces_data(&self) -> bool {
+        self.program.replaces_data && !self.replacements().is_empty()
     }
 
     pub(super) fn replacements(&self) -> &[(Vec<Value<'a>>, Value<'a>)] {
-        self.overlays.get(self.overlay).map_or(&[], |overlay| &overlay.data)
+        &self.current().data
     }
 
     #[inline]
@@ -163,24 +166,24 @@ impl<'a> Machine<'a> {
         if !self.program.replaces_functions {
             return None;
         }
-        let overlay = self.overlays.get(self.overlay)?;
-        overlay.callees.iter().find(|(known, _)| *known == callee).map(|(_, mock)| *mock)
+        self.current().callees.iter().find(|(known, _)| *known == callee).map(|(_, mock)| *mock)
     }
 
+    /// The current overlay.
+    #[inline]
+    fn current(&self) -> &Overlay<'a> {
+        let with = self.overlay.checked_sub(1).and_then(|at| self.overlays.get(at));
+        with.unwrap_or(&self.first)
+    }
+
+    #[inline]
     pub(super) fn cache(&self) -> &Cache<'a> {
-        // The current overlay is always on the stack; the first one never leaves it.
-        #[expect(
-            clippy::indexing_slicing,
-            reason = "`overlay` always names an overlay on the stack"
-        )]
-        &self.overlays[self.overlay].cache
+        &self.current().cache
     }
 
+    #[inline]
     pub(super) fn cache_mut(&mut self) -> &mut Cache<'a> {
-        #[expect(
-            clippy::indexing_slicing,
-            reason = "`overlay` always names an overlay on the stack"
-        )]
-        &mut self.overlays[self.overlay].cache
+        let with = self.overlay.checked_sub(1).and_then(|at| self.overlays.get_mut(at));
+        &mut with.unwrap_or(&mut self.first).cache
     }
 }

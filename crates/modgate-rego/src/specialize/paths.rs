@@ -1,4 +1,4 @@
-//! The places in the input where references start, each with a number.
+//! The places in the input where references start, each with a number, and the formats of `sprintf`.
 //!
 //! Most references of a policy begin at a few places, such as `input.review.object.spec`. With a number
 //! an evaluation goes there once.
@@ -8,21 +8,32 @@ use std::{collections::BTreeMap, sync::Arc};
 use modgate_value::{Str, Value as Json};
 
 use crate::{
+    builtins,
     ir::{
-        Base, Constant, Hint, InputPath, Operand, PathId, Program, Ref, Source, Stmt, StmtKind,
-        Term,
+        Base, BuiltinId, Call, Callee, ConstId, Constant, Format, Hint, InputPath, Operand, PathId,
+        Program, Ref, Source, Stmt, StmtKind, Term,
     },
     share,
 };
 
+/// A place that is no more names away is looked up again by each evaluation: that takes less than to share it.
+const FAR: usize = 2;
+
 /// Most places that get a number.
 const MAX_PATHS: usize = 256;
 
-/// The same program, in which references to the input start at such places. `known` is the member of the
+/// The same program, in which references to the input start at such places and formats have been read. `known` is the member of the
 /// input in which evaluations that share differ.
 pub(super) fn numbered(program: Program, known: &str) -> Program {
     let constants = Arc::clone(&program.constants);
-    let mut places = Places { constants: &constants, names: Vec::new(), ids: BTreeMap::new() };
+    let printing = program.builtins.iter().position(|builtin| builtin.name == "sprintf");
+    let mut places = Places {
+        constants: &constants,
+        names: Vec::new(),
+        ids: BTreeMap::new(),
+        printing: printing.and_then(|at| Some(BuiltinId(u32::try_from(at).ok()?))),
+        formats: BTreeMap::new(),
+    };
     let mut rules = program.rules.to_vec();
     for rule in &mut rules {
         rule.branches.iter_mut().for_each(|branch| places.body(&mut branch.body));
@@ -31,7 +42,8 @@ pub(super) fn numbered(program: Program, known: &str) -> Program {
     places.branch();
     let paths = places.names.iter().map(|names| places.path(names, known)).collect();
     let hints = constants.iter().map(|_| Hint::default()).collect();
-    Program { rules: rules.into(), paths, hints, ..program }
+    let formats = places.formats.into_values().collect();
+    Program { rules: rules.into(), paths, hints, formats, ..program }
 }
 
 struct Places<'p> {
@@ -39,6 +51,9 @@ struct Places<'p> {
     /// The names that lead to each.
     names: Vec<Box<[Str]>>,
     ids: BTreeMap<Box<[Str]>, PathId>,
+    /// `sprintf`, if it is called.
+    printing: Option<BuiltinId>,
+    formats: BTreeMap<ConstId, Format>,
 }
 
 impl Places<'_> {
@@ -63,7 +78,19 @@ impl Places<'_> {
                 self.reference(reference);
             }
             Source::Comprehension(comprehension) => self.body(&mut comprehension.body),
-            Source::Term(_) | Source::Ref(_) | Source::Call(_) => {}
+            Source::Call(call) => self.call(call),
+            Source::Term(_) | Source::Ref(_) => {}
+        }
+    }
+
+    fn call(&mut self, call: &Call) {
+        if let (Callee::Builtin(callee), [Term::Const(id), Term::Array(_)]) =
+            (call.callee, call.args.as_slice())
+            && self.printing == Some(callee)
+            && let Some(Json::String(format)) = self.constants.get(id.0 as usize)
+            && let Some(read) = builtins::Format::new(format)
+        {
+            self.formats.insert(*id, Format { constant: *id, callee, read });
         }
     }
 
@@ -115,8 +142,8 @@ impl Places<'_> {
             let (start, rest) = names.split_at_checked(length)?;
             Some((*self.ids.get(start)?, rest))
         });
-        let shared = names.first().is_none_or(|name| name != known);
         let rest = before.map_or(names, |(_, rest)| rest);
+        let shared = rest.len() > FAR && names.first().is_none_or(|name| name != known);
         InputPath {
             from: before.map(|(id, _)| id),
             names: rest.iter().map(|name| (name.clone(), Hint::default())).collect(),

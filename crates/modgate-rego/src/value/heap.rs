@@ -150,6 +150,11 @@ impl<'a> Heap<'a> {
         self.arena.0.alloc_slice_copy(values)
     }
 
+    /// Room for so many values, each of them `value` at first, which no policy sees and nothing is charged for.
+    pub(crate) fn kept_room<T: Copy>(self, length: usize, value: T) -> &'a mut [T] {
+        self.arena.0.alloc_slice_fill_copy(length, value)
+    }
+
     /// Copies a slice of values.
     ///
     /// # Errors
@@ -173,6 +178,19 @@ impl<'a> Heap<'a> {
         Ok(Value(Repr::Array { depth, nodes, items: self.slice(items)? }))
     }
 
+    /// Charges for an array of `items` that is not built.
+    ///
+    /// # Errors
+    ///
+    /// As [`array`](Self::array).
+    pub(crate) fn charge_array(self, items: &[Value<'a>]) -> Result<(), Limit> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        measure(items.iter().copied())?;
+        Ok(self.budget.allocate(size_of_val(items))?)
+    }
+
     /// An array of items that have been charged, which no policy sees.
     pub(crate) fn charged_array(self, items: &[Value<'a>]) -> Value<'a> {
         if items.is_empty() {
@@ -190,24 +208,24 @@ impl<'a> Heap<'a> {
         self.set_of(&mut items)
     }
 
-    /// As [`set`](Self::set), of items whose memory is used again.
-    pub(crate) fn set_of(self, items: &mut Vec<Value<'a>>) -> Result<Value<'a>, Limit> {
-        self.sort_set(items)?;
-        self.set_from_sorted(items)
+    /// As [`set`](Self::set), of items in memory that is used again.
+    pub(crate) fn set_of(self, items: &mut [Value<'a>]) -> Result<Value<'a>, Limit> {
+        let count = self.sort_set(items)?;
+        self.set_from_sorted(items.get(..count).unwrap_or_default())
     }
 
-    /// Sorts `items` and drops repeated ones, as [`set`](Self::set) does.
+    /// Sorts `items` and moves repeated ones to the end, as [`set`](Self::set) does; how many are left.
     ///
     /// # Errors
     ///
     /// [`Limit::Exhausted`]
-    pub(crate) fn sort_set(self, items: &mut Vec<Value<'a>>) -> Result<(), Limit> {
+    pub(crate) fn sort_set(self, items: &mut [Value<'a>]) -> Result<usize, Limit> {
         if items.is_sorted_by(|a, b| a < b) {
-            return self.charge_walk(items.iter().copied());
+            self.charge_walk(items.iter().copied())?;
+            return Ok(items.len());
         }
         self.sort(items)?;
-        items.dedup_by(|later, kept| *later == *kept);
-        Ok(())
+        Ok(distinct(items))
     }
 
     /// Sorts `items` in Rego's order; equal ones keep theirs.
@@ -387,6 +405,21 @@ fn characters(bytes: &[u8]) -> String {
         text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
     }
     text
+}
+
+/// Moves the first of equal neighbours to the front; how many these are.
+fn distinct(items: &mut [Value<'_>]) -> usize {
+    let (mut kept, mut last) = (0, None);
+    for at in 0..items.len() {
+        let Some(item) = items.get(at).copied() else { break };
+        if last != Some(item) {
+            if let Some(place) = items.get_mut(kept) {
+                *place = item;
+            }
+            (kept, last) = (kept + 1, Some(item));
+        }
+    }
+    kept
 }
 
 /// Depth and node count of a container of `parts`.

@@ -35,6 +35,11 @@ impl Value<'_> {
         if depth > MAX_DEPTH {
             return Err(Limit::Depth);
         }
+        if let Some(text) = self.as_utf8() {
+            budget.allocate(text.len())?;
+            gofmt::append_quoted(text, out);
+            return Ok(());
+        }
         let start = out.len();
         match self.view() {
             View::Null => out.push_str("null"),
@@ -42,10 +47,7 @@ impl Value<'_> {
             View::Number(number) => out.push_str(&number.text()),
             View::String(text) => {
                 budget.allocate(text.len())?;
-                match (self.as_utf8(), self.as_bytes()) {
-                    (None, Some(bytes)) => append_quoted_bytes(bytes, out),
-                    _ => gofmt::append_quoted(text, out),
-                }
+                append_quoted_bytes(self.as_bytes().unwrap_or_default(), out);
                 return Ok(());
             }
             View::Array(array) => return list(array.iter(), ['[', ']'], depth, out, budget),
@@ -53,16 +55,21 @@ impl Value<'_> {
             View::Set(set) => return list(set.iter(), ['{', '}'], depth, out, budget),
             View::Object(object) => {
                 budget.allocate(object.len().saturating_mul(4))?;
-                out.push('{');
-                for (index, (key, value)) in object.iter().enumerate() {
-                    if index > 0 {
-                        out.push_str(", ");
-                    }
+                let mut separator = "{";
+                let mut member = |key: Value<'_>, value: Value<'_>| {
+                    out.push_str(separator);
+                    separator = ", ";
                     key.append_at(depth + 1, out, budget)?;
                     out.push_str(": ");
-                    value.append_at(depth + 1, out, budget)?;
+                    value.append_at(depth + 1, out, budget)
+                };
+                match self.as_json_object() {
+                    Some(object) => object
+                        .iter()
+                        .try_for_each(|(key, value)| member(Value::str(key), Value::json(value)))?,
+                    None => object.iter().try_for_each(|(key, value)| member(key, value))?,
                 }
-                out.push('}');
+                out.push_str(if object.is_empty() { "{}" } else { "}" });
                 return Ok(());
             }
         }
