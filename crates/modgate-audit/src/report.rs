@@ -1,6 +1,10 @@
 //! The result of an audit: totals, and for each policy the first of its violations (AU-20 to AU-33).
 
-use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use modgate_engine::{
     Position,
@@ -185,6 +189,21 @@ impl Violation {
 }
 
 impl PolicySummary {
+    /// Lists a violation if it is one of the first.
+    fn list(&mut self, violation: &Violation, limit: usize) {
+        let first = &mut self.first;
+        if first.len() >= limit {
+            let is_later =
+                first.last().is_none_or(|last| violation.cmp_listed(last) != Ordering::Less);
+            if is_later {
+                return;
+            }
+            first.pop();
+        }
+        let at = first.partition_point(|known| known.cmp_listed(violation) != Ordering::Greater);
+        first.insert(at, violation.clone());
+    }
+
     /// The audit's members of the constraint's status: `auditTimestamp`, `totalViolations`, and
     /// `violations` unless there are none. The last in order stand first.
     pub fn status(&self, audit: &str) -> Value {
@@ -213,7 +232,11 @@ impl Report {
 #[derive(Debug)]
 pub(crate) struct Tally {
     limit: usize,
-    by_policy: BTreeMap<PolicyKey, PolicySummary>,
+    summaries: Vec<PolicySummary>,
+    /// Where the summary of a policy is.
+    by_policy: BTreeMap<PolicyKey, usize>,
+    /// The same by the address of the reference to the policy, which its summary keeps.
+    by_address: HashMap<usize, usize>,
     totals: Totals,
     by_namespace: BTreeMap<Str, u64>,
     audited: BTreeMap<Str, Audited>,
@@ -232,25 +255,21 @@ fn key_of(policy: &PolicyRef) -> PolicyKey {
 impl Tally {
     /// Nothing found yet; `limit` violations are listed for each policy.
     pub(crate) fn new(policies: &Policies, limit: usize) -> Self {
-        let by_policy = policies.audited().map(|(policy, action, actions)| {
-            let report = PolicySummary {
-                policy: Arc::clone(policy),
-                action: action.clone(),
-                actions: actions.to_vec(),
-                total: 0,
-                first: Vec::new(),
-            };
-            (key_of(policy), report)
-        });
-        Self {
+        let mut tally = Self {
             limit,
-            by_policy: by_policy.collect(),
+            summaries: Vec::new(),
+            by_policy: BTreeMap::new(),
+            by_address: HashMap::new(),
             totals: Totals::default(),
             by_namespace: BTreeMap::new(),
             audited: BTreeMap::new(),
             counts: Counts::default(),
             errors: Vec::new(),
+        };
+        for (policy, action, actions) in policies.audited() {
+            tally.of_policy(policy, action, actions);
         }
+        tally
     }
 
     pub(crate) fn count(&mut self, counts: Counts) {
@@ -259,9 +278,13 @@ impl Tally {
 
     pub(crate) fn violation(&mut self, violation: &Violation) {
         let Violation { policy, action, actions, subject, .. } = violation;
-        self.count_violations(policy, action, actions, 1);
+        self.totals.count(policy, action, 1);
         self.count_namespace(&subject.namespace, 1);
-        self.list(violation);
+        let limit = self.limit;
+        if let Some(summary) = self.of_policy(policy, action, actions) {
+            summary.total += 1;
+            summary.list(violation, limit);
+        }
     }
 
     /// Counts so many objects of a namespace, of which some have violations.
@@ -299,7 +322,9 @@ impl Tally {
     ) {
         if count > 0 {
             self.totals.count(policy, action, count);
-            self.of_policy(policy, action, actions).total += count;
+            if let Some(summary) = self.of_policy(policy, action, actions) {
+                summary.total += count;
+            }
         }
     }
 
@@ -307,37 +332,41 @@ impl Tally {
     pub(crate) fn list(&mut self, violation: &Violation) {
         let limit = self.limit;
         let Violation { policy, action, actions, .. } = violation;
-        let first = &mut self.of_policy(policy, action, actions).first;
-        if first.len() >= limit {
-            let is_later =
-                first.last().is_none_or(|last| violation.cmp_listed(last) != Ordering::Less);
-            if is_later {
-                return;
-            }
-            first.pop();
+        if let Some(summary) = self.of_policy(policy, action, actions) {
+            summary.list(violation, limit);
         }
-        let at = first.partition_point(|known| known.cmp_listed(violation) != Ordering::Greater);
-        first.insert(at, violation.clone());
     }
 
     /// Whether fewer violations of a policy are listed than may be.
     pub(crate) fn is_short(&self, policy: &PolicyRef) -> bool {
-        self.by_policy.get(&key_of(policy)).is_none_or(|report| report.first.len() < self.limit)
+        let known = self.by_policy.get(&key_of(policy)).and_then(|at| self.summaries.get(*at));
+        known.is_none_or(|summary| summary.first.len() < self.limit)
     }
 
+    /// The summary of a policy, which there is from then on.
     fn of_policy(
         &mut self,
         policy: &Arc<PolicyRef>,
         action: &Str,
         actions: &[EnforcementAction],
-    ) -> &mut PolicySummary {
-        self.by_policy.entry(key_of(policy)).or_insert_with(|| PolicySummary {
-            policy: Arc::clone(policy),
-            action: action.clone(),
-            actions: actions.to_vec(),
-            total: 0,
-            first: Vec::new(),
-        })
+    ) -> Option<&mut PolicySummary> {
+        let summaries = &mut self.summaries;
+        let address = Arc::as_ptr(policy).addr();
+        let at = self.by_address.get(&address).copied().unwrap_or_else(|| {
+            *self.by_policy.entry(key_of(policy)).or_insert_with(|| {
+                let summary = PolicySummary {
+                    policy: Arc::clone(policy),
+                    action: action.clone(),
+                    actions: actions.to_vec(),
+                    total: 0,
+                    first: Vec::new(),
+                };
+                summaries.push(summary);
+                self.by_address.insert(address, summaries.len() - 1);
+                summaries.len() - 1
+            })
+        });
+        summaries.get_mut(at)
     }
 
     /// Counts an error; the smallest are listed, so that the order of arrival does not matter.
@@ -356,9 +385,12 @@ impl Tally {
     }
 
     pub(crate) fn finish(self, audit: &str) -> Report {
+        let mut summaries: Vec<_> = self.summaries.into_iter().map(Some).collect();
+        let places = self.by_policy.into_values();
+        let by_policy = places.filter_map(|at| summaries.get_mut(at)?.take()).collect();
         Report {
             audit: audit.into(),
-            by_policy: self.by_policy.into_values().collect(),
+            by_policy,
             totals: self.totals,
             by_namespace: self.by_namespace,
             audited: self.audited,
