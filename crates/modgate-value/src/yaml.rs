@@ -250,10 +250,24 @@ pub fn value_strict(text: &str) -> Result<Value, Error> {
 }
 
 fn first(text: &str, options: Options) -> Result<Value, Error> {
+    if let Some(value) = words(text) {
+        return Ok(value);
+    }
     match Documents::new(text, options).next() {
         None => Ok(Value::Null),
         Some(document) => document.map(|document| document.value),
     }
+}
+
+/// The value of a text of plain words in one line, which needs no parser: most of what templates write.
+fn words(text: &str) -> Option<Value> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b" ./_-".contains(byte);
+    let (first, last) = (text.bytes().next()?, text.bytes().last()?);
+    let begins_plain = first.is_ascii_alphanumeric() || first == b'/';
+    if !begins_plain || last == b' ' || !text.as_bytes().iter().all(is_plain) {
+        return None;
+    }
+    scalar::resolve("", text.into()).ok()?.json().ok()
 }
 
 struct Documents<'a> {
@@ -311,4 +325,93 @@ fn next_document(text: &str, offset: usize) -> Option<usize> {
         let after = text.get(start + 3..).unwrap_or_default();
         after.is_empty() || after.starts_with([' ', '\t', '\r', '\n'])
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Value, String> {
+        let first = Documents::new(text, Options::default()).next();
+        let value = first.unwrap_or_else(|| {
+            Ok(Document { value: Value::Null, positions: Positions::at(0, 0, 0) })
+        });
+        value.map(|document| document.value).map_err(|error| error.message)
+    }
+
+    fn assert_alike(text: &str) {
+        assert_eq!(value(text).map_err(|error| error.message), parsed(text), "{text:?}");
+    }
+
+    #[test]
+    fn words_are_what_the_parser_makes_of_them() {
+        for text in [
+            "",
+            " ",
+            "a",
+            "a ",
+            " a",
+            "a b",
+            "a  b",
+            "a\tb",
+            "a\n",
+            "yes",
+            "No",
+            "null",
+            "~",
+            "0",
+            "010",
+            "0x1F",
+            "0b11",
+            "0o7",
+            "1_000",
+            "1.5",
+            "1e3",
+            "1e400",
+            "1.",
+            ".5",
+            "-1",
+            "--- a",
+            "... a",
+            "a --- b",
+            "-",
+            "- a",
+            "a -",
+            "/srv/a",
+            "2001-01-01",
+            "2001-01-01 00",
+            "12 34",
+            "0 0",
+            "1-2",
+            "18446744073709551616",
+            "9223372036854775808",
+            "a/b_c-d.e",
+            "a:",
+            "a: b",
+            "a #b",
+            "a#b",
+            "<<",
+            "=",
+            "nan",
+            "inf",
+            "1e-400",
+            "99999999999999999999999",
+            "1 ",
+            "true ",
+            "y",
+        ] {
+            assert_alike(text);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn texts_are_what_the_parser_makes_of_them(text in "[a-fA-Fnotyx0-9 ./_-]{0,12}[:#~+\n]{0,1}[e0-9. ]{0,3}") {
+            assert_alike(&text);
+        }
+    }
 }
