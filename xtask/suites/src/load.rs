@@ -27,7 +27,7 @@ use modgate_testkit::client;
 use modgate_value::{Object, Value};
 use rustls::{ClientConfig, ClientConnection, pki_types::ServerName};
 
-use crate::scale::content;
+use crate::content;
 
 /// Options of `cargo xtask load`.
 #[derive(Debug, clap::Args)]

@@ -3,6 +3,7 @@
 
 mod codegen;
 mod conformance;
+mod content;
 #[expect(clippy::indexing_slicing, reason = "a generator picks from lists it has made")]
 mod differential;
 mod fuzz;

@@ -5,7 +5,6 @@
 //!
 //! The control plane and the replicas share the machine. Run it when nothing else does. Only loopback is contacted.
 
-pub(crate) mod content;
 mod simulated;
 
 use std::{
@@ -29,7 +28,10 @@ use modgate_testkit::{
 use modgate_value::Value;
 use rustls::version::TLS13;
 
-use crate::load::{ProcessFigures, cpu_model};
+use crate::{
+    content,
+    load::{ProcessFigures, cpu_model},
+};
 
 /// Options of `cargo xtask scale`.
 #[derive(Debug, clap::Args)]

@@ -13,8 +13,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{Ended, content, megabytes, progress};
-use crate::load::ProcessFigures;
+use super::{Ended, megabytes, progress};
+use crate::{content, load::ProcessFigures};
 
 /// Pods in each namespace.
 const EACH: usize = 100;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use modgate_value::{Value, yaml};
 
 /// The content of the inventory.
-pub(super) const SYNC: &str = "
+pub(crate) const SYNC: &str = "
 apiVersion: config.gatekeeper.sh/v1alpha1
 kind: Config
 metadata: {name: config, namespace: gatekeeper-system}
@@ -15,18 +15,18 @@ spec: {sync: {syncOnly: [{version: v1, kind: Pod}]}}
 const BAD: usize = 100;
 
 /// One template in so many reads the inventory.
-pub(super) const READS_INVENTORY: usize = 10;
+pub(crate) const READS_INVENTORY: usize = 10;
 
-pub(super) fn namespace(name: &str) -> String {
+pub(crate) fn namespace(name: &str) -> String {
     format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n")
 }
 
-pub(super) fn namespace_object(number: usize) -> Result<Value> {
+pub(crate) fn namespace_object(number: usize) -> Result<Value> {
     Ok(yaml::value(&namespace(&format!("team-{number}")))?)
 }
 
 /// A Namespace as a list of the API server has it.
-pub(super) fn stored_namespace(number: usize) -> String {
+pub(crate) fn stored_namespace(number: usize) -> String {
     format!(
         r#"{{"metadata":{{"name":"team-{number}",{}}},"spec":{{"finalizers":["kubernetes"]}},"status":{{"phase":"Active"}}}}"#,
         stored(number)
@@ -34,7 +34,7 @@ pub(super) fn stored_namespace(number: usize) -> String {
 }
 
 /// A Pod to create.
-pub(super) fn pod(number: usize, namespace: usize) -> Result<Value> {
+pub(crate) fn pod(number: usize, namespace: usize) -> Result<Value> {
     let text = format!(
         r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{{}}},"spec":{}}}"#,
         pod_metadata(number, namespace),
@@ -44,7 +44,7 @@ pub(super) fn pod(number: usize, namespace: usize) -> Result<Value> {
 }
 
 /// A Pod as a list of the API server has it: with what a kubelet and the API server add.
-pub(super) fn stored_pod(number: usize, namespace: usize) -> String {
+pub(crate) fn stored_pod(number: usize, namespace: usize) -> String {
     let managed = r#"[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-11-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:app":{},"f:tier":{},"f:version":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":{".":{},"f:image":{},"f:name":{},"f:resources":{}},"k:{\"name\":\"proxy\"}":{".":{},"f:image":{},"f:name":{}}},"f:serviceAccountName":{},"f:volumes":{}}}}]"#;
     let status = r#"{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-11-01T00:00:09Z"},{"type":"PodScheduled","status":"True","lastTransitionTime":"2026-11-01T00:00:00Z"}],"hostIP":"10.1.2.3","podIP":"10.4.5.6","qosClass":"Burstable"}"#;
     format!(
@@ -80,7 +80,7 @@ fn pod_spec(number: usize) -> String {
 }
 
 /// The kind of a template.
-pub(super) fn kind(number: usize) -> String {
+pub(crate) fn kind(number: usize) -> String {
     format!("Scale{number}")
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn constraint(number: usize, template: usize) -> Result<Value> {
 }
 
 /// A rule that rejects Pods of its namespace with a label that only the review of the first rule has.
-pub(super) fn modrule(number: usize, namespace: usize, text: &str) -> Result<Value> {
+pub(crate) fn modrule(number: usize, namespace: usize, text: &str) -> Result<Value> {
     Ok(yaml::value(&format!(
         "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\n\
          metadata: {{name: rule-{number}, namespace: team-{namespace}}}\nspec:\n  type: Reject\n  \
@@ -129,12 +129,12 @@ pub(super) fn modrule(number: usize, namespace: usize, text: &str) -> Result<Val
 }
 
 /// A review of a Pod that the first rule rejects.
-pub(super) fn review() -> String {
+pub(crate) fn review() -> String {
     r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","name":"x","namespace":"team-0","userInfo":{"username":"u"},"kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"team-0","labels":{"reject":"rule-0","owner":"x"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#.to_owned()
 }
 
 /// The Pod that a replica is.
-pub(super) fn own_pod(name: &str) -> String {
+pub(crate) fn own_pod(name: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: gatekeeper-system}}\n\
          spec: {{containers: [{{name: modgate, image: modgate}}], automountServiceAccountToken: false}}\n"
