@@ -213,13 +213,8 @@ impl<'m> Compiler<'m> {
         for group in &mut groups {
             group.index = index::of_group(group, &rules, &constants);
         }
-        let modules = self
-            .modules
-            .iter()
-            .map(|module| SourceText { name: module.name.clone(), text: module.text.clone() })
-            .collect();
         Ok(Program {
-            modules,
+            modules: texts(self.modules),
             constants: constants.into(),
             hints: [].into(),
             formats: [].into(),
@@ -430,6 +425,13 @@ impl Draft {
             }
         }
     }
+}
+
+/// The texts of the modules, for locations.
+fn texts(modules: &[Module]) -> Arc<[SourceText]> {
+    let text =
+        |module: &Module| SourceText { name: module.name.clone(), text: module.text.clone() };
+    modules.iter().map(text).collect()
 }
 
 /// The rule, but for what is known only when all of it is lowered.

@@ -557,7 +557,7 @@ impl<'a> Machine<'a> {
     }
 
     #[inline]
-    pub(super) fn call_builtin(
+    fn call_builtin(
         &mut self,
         builtin: &'a Builtin,
         args: &[Value<'a>],
