@@ -252,19 +252,27 @@ impl<'e, 'a> Machine<'e, 'a> {
     /// The value that a path leads to; with `test`, whether its last step leads anywhere.
     fn walk(&mut self, value: Val<'a>, path: &'a [Qualifier], test: bool) -> Result<Val<'a>> {
         let (mut value, mut path) = (value, path);
-        // What most steps are: a field of an object of a document.
+        // What most steps are: a field of an object of a document, or of a map that was built.
         while let [step, rest @ ..] = path {
-            let (Val::JsonMap(object), Key::Field(name), false) = (value, &step.key, step.optional)
-            else {
+            let (Key::Field(name), false) = (&step.key, step.optional) else {
                 return self.walk_any(value, path, test);
             };
-            self.charge(1)?;
-            let member = step.hint.member(object, name);
+            let member = match value {
+                Val::JsonMap(object) => {
+                    self.charge(1)?;
+                    step.hint.member(object, name).map(Val::json)
+                }
+                Val::Map(entries) => {
+                    let member = self.heap.find_text(entries, name);
+                    self.after(member, 1)?
+                }
+                _ => return self.walk_any(value, path, test),
+            };
             if test && rest.is_empty() {
                 return Ok(Val::Bool(member.is_some()));
             }
             value = match member {
-                Some(member) => Val::json(member),
+                Some(member) => member,
                 None => return missing(value, Val::String(name)),
             };
             path = rest;

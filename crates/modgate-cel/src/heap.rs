@@ -172,14 +172,19 @@ impl<'a> Heap<'a> {
         Ok(None)
     }
 
-    fn find_text(self, entries: &[(Val<'a>, Val<'a>)], key: &str) -> Result<Option<Val<'a>>> {
+    /// The entry of a map that was built whose key is this text.
+    pub(crate) fn find_text(
+        self,
+        entries: &[(Val<'a>, Val<'a>)],
+        key: &str,
+    ) -> Result<Option<Val<'a>>> {
         for (name, value) in entries {
-            self.budget.spend(1)?;
             let Val::String(name) = name else {
+                self.budget.spend(1)?;
                 hashable(*name)?;
                 continue;
             };
-            self.budget.spend(name.len().min(key.len()) as u64 / 64)?;
+            self.budget.spend(1 + name.len().min(key.len()) as u64 / 64)?;
             if *name == key {
                 return Ok(Some(*value));
             }

@@ -245,7 +245,7 @@ fn split<'a>(heap: Heap<'a>, text: &'a str, by: &str, most: usize) -> Result<Val
 }
 
 fn join<'a>(heap: Heap<'a>, list: Val<'a>, by: &str) -> Result<Val<'a>> {
-    let mut out = String::new();
+    let mut length = 0_usize;
     for (index, item) in list.items().enumerate() {
         let Val::String(text) = item else {
             if index == 0 {
@@ -255,12 +255,17 @@ fn join<'a>(heap: Heap<'a>, list: Val<'a>, by: &str) -> Result<Val<'a>> {
         };
         heap.budget.spend(1)?;
         heap.build(by.len() + text.len())?;
+        length += text.len() + if index > 0 { by.len() } else { 0 };
+    }
+    heap.budget.allocate(length)?;
+    let mut out = bumpalo::collections::String::with_capacity_in(length, heap.arena);
+    for (index, text) in list.items().filter_map(Val::as_str).enumerate() {
         if index > 0 {
             out.push_str(by);
         }
         out.push_str(text);
     }
-    heap.text(&out)
+    Ok(Val::String(out.into_bump_str()))
 }
 
 /// `text` as a literal.
