@@ -11,11 +11,9 @@
 //! everything behind the first variable that has the same value for both.
 //!
 //! Most variables need not be read for that: the key determines the values of those that read inputs alone, and
-//! variables that are known ahead have a digest. These are the parts of an outcome. An evaluation pays for them, and
-//! reads them only if it needs their values.
-//! A variable that depends on parameters through other variables only has the same value where these have. So an outcome
-//! that reads it has roots, too: the others in its place. Where the roots are the same, nothing between them and the
-//! outcome is looked at. Where they are not, the variables between them may still have the same values.
+//! variables that are known ahead have a digest. An evaluation pays for them, and reads them only if it needs their
+//! values. Variables of inputs alone have the same values for all constraints of a policy, which therefore find them by
+//! their places (`Told`), and pay for several at once.
 //!
 //! # Budgets
 //!
@@ -30,7 +28,7 @@
 mod ahead;
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
 };
@@ -85,7 +83,9 @@ pub struct VariableKeys {
     exact: Box<[Key]>,
     /// The variables that keys say enough about, by their places.
     told: u64,
-    /// The values of variables that are known.
+    /// Those of inputs alone.
+    common: u64,
+    /// What variables are known to come to.
     ahead: Ahead,
 }
 
@@ -105,6 +105,8 @@ pub struct VariableKey {
     /// Whether each expression that reads it has in its own key all that the parts depend on that it reads. The
     /// whole value then need not be the same.
     pub told: bool,
+    /// Whether it reads inputs alone, so that it comes to the same for all keys of the policy.
+    pub common: bool,
 }
 
 impl VariableKeys {
@@ -112,11 +114,12 @@ impl VariableKeys {
     pub fn new(keys: impl IntoIterator<Item = VariableKey>) -> Option<Self> {
         let mut all = Self::default();
         let (mut names, mut values, mut exacts) = (Vec::new(), Vec::new(), Vec::new());
-        for VariableKey { name, value, exact, told } in keys {
+        for VariableKey { name, value, exact, told, common } in keys {
             if names.len() >= MAX_SHARED_VARIABLES {
                 return None;
             }
             all.told |= u64::from(told) << names.len();
+            all.common |= u64::from(common) << names.len();
             names.push(name);
             values.push(value);
             exacts.push(exact);
@@ -146,6 +149,11 @@ impl VariableKeys {
         index < MAX_SHARED_VARIABLES && self.told >> index & 1 == 1
     }
 
+    /// Whether a variable comes to the same for all keys of the policy.
+    pub(crate) fn is_common(&self, index: usize) -> bool {
+        index < MAX_SHARED_VARIABLES && self.common >> index & 1 == 1
+    }
+
     pub(crate) fn of_value(&self, index: usize) -> Key {
         self.values.get(index).copied().unwrap_or(Key::NONE)
     }
@@ -171,50 +179,114 @@ const ROOM: usize = 448;
 #[derive(Debug)]
 pub struct Memo<'a> {
     outcomes: RefCell<HashMap<Key, &'a Shared<'a>, BuildHasherDefault<Digests>>>,
+    /// Of the policy that was evaluated last, which has this address.
+    told: Cell<Option<(usize, &'a Told<'a>)>>,
+}
+
+/// The variables of a policy that read inputs alone, by their places: all of its constraints have them in common.
+#[derive(Debug)]
+pub(crate) struct Told<'a> {
+    all: &'a [Cell<Option<Common<'a>>>],
+    /// Several that were paid for at once: another constraint pays for the same, mostly.
+    last: Cell<(u64, Spent)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Common<'a> {
+    pub(crate) shared: &'a Shared<'a>,
+    /// It and all that it reads, by their places.
+    pub(crate) behind: u64,
+}
+
+impl<'a> Told<'a> {
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<Common<'a>> {
+        self.all.get(index)?.get()
+    }
+
+    pub(crate) fn keep(&self, index: usize, common: Common<'a>) {
+        if let Some(place) = self.all.get(index) {
+            place.set(Some(common));
+        }
+    }
+
+    /// What these take, given by their places.
+    pub(crate) fn spent(&self, places: u64) -> Spent {
+        let (known, spent) = self.last.get();
+        if known == places {
+            return spent;
+        }
+        let (mut left, mut sum) = (places, Spent::default());
+        while left != 0 {
+            let common = self.get(left.trailing_zeros() as usize);
+            sum.add(common.map_or(Spent::default(), |common| common.shared.spent));
+            left &= left - 1;
+        }
+        self.last.set((places, sum));
+        sum
+    }
 }
 
 /// An outcome, and what it took.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Shared<'a> {
     pub(crate) result: Kept<'a>,
     pub(crate) spent: Spent,
     pub(crate) basis: Basis<'a>,
-    /// Its roots, if they are other variables.
-    pub(crate) roots: Option<Basis<'a>>,
     /// The outcome of an evaluation before this one, for which variables came to something else.
     pub(crate) other: Option<&'a Shared<'a>>,
     /// How many of these there are.
     others: usize,
+    /// The variables of inputs alone that it reads, with all that they read, by their places in a policy.
+    behind: Cell<(usize, u64)>,
+}
+
+impl Shared<'_> {
+    /// The variables of inputs alone behind it, if they are known for this policy.
+    pub(crate) fn behind(&self, told: &Told<'_>) -> Option<u64> {
+        let (policy, behind) = self.behind.get();
+        (policy == told.address()).then_some(behind)
+    }
+
+    pub(crate) fn keep_behind(&self, told: &Told<'_>, behind: u64) {
+        self.behind.set((told.address(), behind));
+    }
 }
 
 /// The variables that determine an outcome: where they are the same, the outcome is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Basis<'a> {
-    /// The variables whose values need not be compared.
-    pub(crate) parts: &'a [Part<'a>],
+    /// The variables that read inputs alone, which need not be compared.
+    pub(crate) inputs: &'a [Input<'a>],
+    /// Those that are known ahead.
+    pub(crate) ahead: &'a [ReadAhead],
     /// The others, in the order in which they were read.
     pub(crate) read: &'a [Read<'a>],
 }
 
-/// A variable that has to be paid for, with all that it reads.
+/// A variable that reads inputs alone, which all evaluations have in common.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part<'a> {
+pub(crate) struct Input<'a> {
     /// The digest of its name.
     pub(crate) name: Key,
     /// Its place in the policy that read it, which is its place in most others.
     pub(crate) place: usize,
-    pub(crate) source: Source<'a>,
+    pub(crate) of: &'a Shared<'a>,
 }
 
-/// Where the value of a part comes from.
+/// A variable that is known ahead.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Source<'a> {
-    /// From the inputs that all evaluations have in common.
-    Inputs(&'a Shared<'a>),
-    /// It is known ahead. Its digest has to be this one, unless it is [`Key::NONE`].
-    Ahead(Key),
-    /// From other variables, which come to the same. Its key has to be this one.
-    Computed { of: &'a Shared<'a>, key: Key },
+pub(crate) struct ReadAhead {
+    /// The digest of its name.
+    pub(crate) name: Key,
+    /// Its place in the policy that read it, which is its place in most others.
+    pub(crate) place: usize,
+    /// The digest of what it has to come to; [`Key::NONE`] for anything.
+    pub(crate) same: Key,
 }
 
 /// A variable that was read.
@@ -286,6 +358,12 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
+    pub(crate) fn add(&mut self, more: Self) {
+        self.cost = self.cost.saturating_add(more.cost);
+        self.steps = self.steps.saturating_add(more.steps);
+        self.bytes = self.bytes.saturating_add(more.bytes);
+    }
+
     /// The spent part so far.
     pub(crate) fn so_far(budget: &Budget<'_>) -> Self {
         Self { cost: 0, steps: budget.steps_spent(), bytes: budget.bytes_spent() }
@@ -302,10 +380,24 @@ impl<'a> Memo<'a> {
     /// Without any outcome.
     pub fn new() -> Self {
         let room = HashMap::with_capacity_and_hasher(ROOM, BuildHasherDefault::default());
-        Self { outcomes: RefCell::new(room) }
+        Self { outcomes: RefCell::new(room), told: Cell::default() }
+    }
+
+    /// What the constraints of a policy have in common, given by the address of its variables, and how many it has.
+    pub(crate) fn told(&self, policy: usize, count: usize, arena: &'a Arena) -> &'a Told<'a> {
+        if let Some((known, told)) = self.told.get()
+            && known == policy
+        {
+            return told;
+        }
+        let all = arena.0.alloc_slice_fill_with(count, |_| Cell::new(None));
+        let told = &*arena.0.alloc(Told { all, last: Cell::default() });
+        self.told.set(Some((policy, told)));
+        told
     }
 
     /// The latest outcome with this key.
+    #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<&'a Shared<'a>> {
         if key.is_none() {
             return None;
@@ -314,9 +406,13 @@ impl<'a> Memo<'a> {
     }
 
     /// Gives an outcome another key.
+    #[inline]
     pub(crate) fn alias(&self, exact: Key, shared: &'a Shared<'a>) {
+        if exact.is_none() {
+            return;
+        }
         let mut outcomes = self.outcomes.borrow_mut();
-        if !exact.is_none() && outcomes.len() < MAX_OUTCOMES {
+        if outcomes.len() < MAX_OUTCOMES {
             outcomes.insert(exact, shared);
         }
     }
@@ -327,7 +423,7 @@ impl<'a> Memo<'a> {
         &self,
         (key, exact): (Key, Key),
         (result, spent): (Kept<'a>, Spent),
-        (basis, roots): (Basis<'a>, Option<Basis<'a>>),
+        basis: Basis<'a>,
         arena: &'a Arena,
     ) -> Option<&'a Shared<'a>> {
         let mut outcomes = self.outcomes.borrow_mut();
@@ -340,7 +436,8 @@ impl<'a> Memo<'a> {
             return None;
         }
         let other = other.filter(|_| is_kept);
-        let shared = &*arena.0.alloc(Shared { result, spent, basis, roots, other, others });
+        let behind = Cell::new((0, 0));
+        let shared = &*arena.0.alloc(Shared { result, spent, basis, other, others, behind });
         if is_kept {
             outcomes.insert(key, shared);
         }

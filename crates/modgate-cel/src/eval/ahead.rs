@@ -34,6 +34,7 @@ impl Variables {
             value: key(at),
             exact: Key::NONE,
             told: true,
+            common: false,
         });
         let Some(keys) = VariableKeys::new(numbered) else { return Ahead::default() };
         let arena = Arena::new();
@@ -47,9 +48,9 @@ impl Variables {
                     return None;
                 }
                 let shared = memo.get(key(at))?;
-                let parts = shared.basis.parts.iter().map(|part| part.place);
+                let inputs = shared.basis.inputs.iter().map(|input| input.place);
                 let mut behind = 1 << at;
-                for place in parts.chain(shared.basis.read.iter().map(|read| read.place)) {
+                for place in inputs.chain(shared.basis.read.iter().map(|read| read.place)) {
                     behind |= all.get(place)?.as_ref()?.behind;
                 }
                 Known::of(shared, behind, digest)

@@ -12,7 +12,7 @@ use super::Machine;
 use crate::{
     check::Env,
     error::EvalError,
-    memo::{Kept, Key, Known, Memo, Shared, Spent, VariableKeys},
+    memo::{Kept, Key, Known, Memo, Shared, Spent, Told, VariableKeys},
     program::{Arena, CompileError, Program},
     reads::Read,
     types::{ObjectType, Type},
@@ -153,6 +153,8 @@ pub struct Evaluation<'a> {
     unsettled: Cell<u64>,
     depth: Cell<u32>,
     sharing: Option<(&'a Memo<'a>, &'a VariableKeys)>,
+    /// What it has in common with other constraints of the policy; only while sharing.
+    told: Option<&'a Told<'a>>,
     /// The variables that what is running has read, by their places; only while sharing.
     read: Cell<u64>,
     /// The same in their order, after those that what is around it has read.
@@ -225,6 +227,7 @@ impl<'a> Evaluation<'a> {
             unsettled: Cell::new(0),
             depth: Cell::new(0),
             sharing: None,
+            told: None,
             read: Cell::new(0),
             order: Order::default(),
             elsewhere: Cell::new(Spent::default()),
@@ -235,7 +238,9 @@ impl<'a> Evaluation<'a> {
     /// is not [`Key::NONE`], and of [`Evaluation::evaluate_shared`].
     #[must_use]
     pub fn sharing(self, memo: &'a Memo<'a>, keys: &'a VariableKeys) -> Self {
-        Self { sharing: Some((memo, keys)), ..self }
+        let policy = std::ptr::from_ref(self.variables).addr();
+        let told = Some(memo.told(policy, self.variables.all.len(), self.arena));
+        Self { sharing: Some((memo, keys)), told, ..self }
     }
 
     /// Pays for variables again, and does not look again for what they came to in another evaluation of the same
@@ -337,7 +342,8 @@ impl<'a> Evaluation<'a> {
             }
             Ok(program) => program,
         };
-        let slot = self.ready(index).or_else(|| self.again(index)).unwrap_or_else(|| {
+        let ready = self.ready(index).or_else(|| self.common(index));
+        let slot = ready.or_else(|| self.again(index)).unwrap_or_else(|| {
             let Some((memo, keys)) = self.sharing else {
                 let (result, cost) = self.compute(program);
                 self.unsettled.set(self.unsettled.get().saturating_add(cost));
@@ -347,6 +353,9 @@ impl<'a> Evaluation<'a> {
             let found = self.shared((memo, keys), key, || self.compute(program));
             self.unsettled.set(self.unsettled.get().saturating_add(found.cost));
             self.paid.set(self.paid.get() | place(index));
+            if let (Some(told), Some(shared)) = (self.told, found.shared) {
+                self.tell(told, index, shared, keys);
+            }
             Slot { value: found.value, shared: found.shared }
         });
         // The outcome may come from a variable of another name, or from a validation.

@@ -137,9 +137,14 @@ fn constraints() -> (Store, Vec<CompiledConstraint>) {
         let template = CompiledTemplate::compile(&value(&template), &TemplateOptions::default());
         let template = Arc::new(template.unwrap_or_else(|error| panic!("{error}\n{source}")));
         store.insert_template(Arc::clone(&template), &options);
-        // Each twice.
-        let twice = PARAMETERS.iter().chain(&PARAMETERS);
-        for (number, parameters) in twice.enumerate() {
+        // Each twice, and some that are too many to be known ahead.
+        let many = |last: &str| {
+            let most: Vec<String> = (0..300).map(|number| format!("x{number}")).collect();
+            format!("spec: {{parameters: {{most: 2, exempt: [{}, '{last}']}}}}", most.join(", "))
+        };
+        let many = ["a:1", "b:1"].map(many);
+        let twice = PARAMETERS.iter().chain(&PARAMETERS).map(|it| (*it).to_owned());
+        for (number, parameters) in twice.chain(many).enumerate() {
             let constraint = value(&format!(
                 "{{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Probe{index}, metadata: \
                  {{name: c{number}}}, {parameters}}}"

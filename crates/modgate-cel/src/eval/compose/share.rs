@@ -7,8 +7,8 @@ use modgate_value::Exhausted;
 
 use super::{Evaluation, Outcome, Slot, place};
 use crate::memo::{
-    Basis, Kept, Key, Known, MAX_COMPARED, Memo, Part, Read as Seen, Shared, Source, Spent,
-    VariableKeys,
+    Basis, Common, Input, Kept, Key, Known, MAX_COMPARED, Memo, Read as Seen, ReadAhead, Shared,
+    Spent, Told, VariableKeys,
 };
 
 /// An outcome that was computed or known.
@@ -30,11 +30,9 @@ pub(super) struct Bill {
 }
 
 impl Bill {
-    fn add(&mut self, spent: Spent, place: u64) {
-        self.spent.cost = self.spent.cost.saturating_add(spent.cost);
-        self.spent.steps = self.spent.steps.saturating_add(spent.steps);
-        self.spent.bytes = self.spent.bytes.saturating_add(spent.bytes);
-        self.places |= place;
+    fn add(&mut self, spent: Spent, places: u64) {
+        self.spent.add(spent);
+        self.places |= places;
     }
 }
 
@@ -59,16 +57,15 @@ impl<'a> Evaluation<'a> {
         // Most read nothing that has to be compared.
         if let Some(shared) = memo.get(exact)
             && shared.basis.read.is_empty()
-            && let Some(found) = self.paid(shared, shared.basis, keys)
+            && let Some(found) = self.paid(shared, keys)
         {
             return found;
         }
         let first = memo.get(key);
         if let Some(first) = first
-            && let basis = first.roots.unwrap_or(first.basis)
-            && basis.read.is_empty()
-            && self.agrees(basis, keys)
-            && let Some(found) = self.paid(first, basis, keys)
+            && first.basis.read.is_empty()
+            && self.agrees(first, keys)
+            && let Some(found) = self.paid(first, keys)
         {
             memo.alias(exact, first);
             return found;
@@ -93,7 +90,6 @@ impl<'a> Evaluation<'a> {
                 bytes: now.bytes.saturating_sub(before.bytes + elsewhere.bytes),
             };
             let basis = self.read_since(start, keys);
-            let basis = (basis, self.roots(basis, keys));
             let shared = memo.put((key, exact), (value, spent), basis, self.arena);
             Found { value, cost, shared }
         });
@@ -109,81 +105,63 @@ impl<'a> Evaluation<'a> {
         found
     }
 
-    /// The variables that were read since then: those that need no comparison, and the others, with what they
-    /// came to.
+    /// The variables that were read since then.
     fn read_since(&self, start: usize, keys: &'a VariableKeys) -> Basis<'a> {
         let count = self.order.length.get() - start;
         let arena = &self.arena.0;
-        let mut parts = BumpVec::with_capacity_in(count, arena);
-        let mut left = 0;
+        let mut inputs = BumpVec::with_capacity_in(count, arena);
+        let (mut ahead, mut others) = (0_u64, 0_u64);
         for index in self.order.since(start) {
-            match self.source(index, keys) {
-                Some(source) => parts.push(Part { name: keys.name(index), place: index, source }),
-                None => left |= place(index),
+            if self.ahead(keys, index).is_some() {
+                ahead |= place(index);
+            } else if let Some(of) = self.of_inputs(index, keys) {
+                inputs.push(Input { name: keys.name(index), place: index, of });
+            } else {
+                others |= place(index);
             }
         }
-        // What may differ elsewhere is looked at first.
-        parts.sort_unstable_by_key(|part| matches!(part.source, Source::Inputs(_)));
-        if left == 0 {
-            return Basis { parts: parts.into_bump_slice(), read: &[] };
-        }
-        let mut read = BumpVec::with_capacity_in(count - parts.len(), arena);
-        for index in self.order.since(start).filter(|index| left & place(*index) != 0) {
+        let inputs = inputs.into_bump_slice();
+        let known = |index: usize| ReadAhead {
+            name: keys.name(index),
+            place: index,
+            same: self.told_ahead(keys, index),
+        };
+        let ahead = self.collected(start, ahead, known);
+        let read = self.collected(start, others, |index| {
             let slot = self.values.get(index).and_then(Cell::get);
             let value = slot.filter(|_| !keys.is_told(index)).map(|slot| slot.value);
-            read.push(Seen { name: keys.name(index), place: index, value });
-        }
-        Basis { parts: parts.into_bump_slice(), read: read.into_bump_slice() }
+            Seen { name: keys.name(index), place: index, value }
+        });
+        Basis { inputs, ahead, read }
     }
 
-    /// The roots of an outcome with this basis: in place of variables that depend on parameters
-    /// through other variables only, these others. `None` if it reads no such variable.
-    fn roots(&self, basis: Basis<'a>, keys: &'a VariableKeys) -> Option<Basis<'a>> {
-        let mut inner = basis.read.iter().map(|seen| self.inner(seen));
-        if !inner.any(|it| it.is_some()) {
-            return None;
+    /// Some of the variables that were read since then.
+    fn collected<T: Copy + 'a>(
+        &self,
+        start: usize,
+        places: u64,
+        each: impl Fn(usize) -> T,
+    ) -> &'a [T] {
+        if places == 0 {
+            return &[];
         }
-        let arena = &self.arena.0;
-        let mut parts = BumpVec::from_iter_in(basis.parts.iter().copied(), arena);
-        let mut read: BumpVec<'_, Seen<'a>> = BumpVec::new_in(arena);
-        for seen in basis.read {
-            let Some(of) = self.inner(seen) else {
-                add(&mut read, seen, |it| it.name);
-                continue;
-            };
-            let key = keys.of_value(seen.place);
-            let source = Source::Computed { of, key };
-            add(&mut parts, &Part { name: seen.name, place: seen.place, source }, |it| it.name);
-            let below = of.roots.unwrap_or(of.basis);
-            // What comes from inputs alone is paid for with it.
-            let is_told = |part: &&Part<'a>| matches!(part.source, Source::Inputs(_));
-            below.parts.iter().filter(|part| !is_told(part)).for_each(|part| {
-                add(&mut parts, part, |it| it.name);
-            });
-            below.read.iter().for_each(|seen| add(&mut read, seen, |it| it.name));
-        }
-        Some(Basis { parts: parts.into_bump_slice(), read: read.into_bump_slice() })
+        let mut all = BumpVec::with_capacity_in(places.count_ones() as usize, &self.arena.0);
+        let read = self.order.since(start).filter(|index| places & place(*index) != 0);
+        read.for_each(|index| all.push(each(index)));
+        all.into_bump_slice()
     }
 
-    /// Where the memo has a variable, unless it depends on what is known ahead: then others had better compare what
-    /// it comes to.
-    fn inner(&self, seen: &Seen<'a>) -> Option<&'a Shared<'a>> {
-        let slot = self.values.get(seen.place).and_then(Cell::get)?;
-        let of = slot.shared.filter(|_| matches!(slot.value, Kept::Value(_)))?;
-        let depends =
-            |part: &Part<'_>| matches!(part.source, Source::Ahead(same) if !same.is_none());
-        (!of.basis.parts.iter().any(depends)).then_some(of)
-    }
-
-    /// Where a variable's value comes from, if that need not be compared.
-    fn source(&self, index: usize, keys: &'a VariableKeys) -> Option<Source<'a>> {
-        let is_told = keys.is_told(index);
-        if let Some(known) = self.ahead(keys, index) {
-            return Some(Source::Ahead(if is_told { Key::NONE } else { known.same }));
-        }
+    /// Where the memo has a variable that reads inputs alone.
+    fn of_inputs(&self, index: usize, keys: &VariableKeys) -> Option<&'a Shared<'a>> {
         let slot = self.values.get(index).and_then(Cell::get)?;
-        let shared = slot.shared.filter(|shared| is_told && shared.basis.read.is_empty())?;
-        matches!(slot.value, Kept::Value(_)).then_some(Source::Inputs(shared))
+        let shared = slot.shared.filter(|it| keys.is_told(index) && it.basis.read.is_empty())?;
+        matches!(slot.value, Kept::Value(_)).then_some(shared)
+    }
+
+    /// What a variable that is known ahead has to come to elsewhere; [`Key::NONE`] for anything.
+    fn told_ahead(&self, keys: &'a VariableKeys, index: usize) -> Key {
+        let known = self.ahead(keys, index).filter(|_| !keys.is_told(index));
+        known.map_or(Key::NONE, |known| known.same)
     }
 
     /// An outcome of the memo, paid for as if it had been computed here; `None` where there is none
@@ -192,18 +170,16 @@ impl<'a> Evaluation<'a> {
         let mut next = first;
         while let Some(shared) = next {
             next = shared.other;
-            for basis in shared.roots.into_iter().chain([shared.basis]) {
-                // Variables are read last, because others might not be read.
-                if !self.agrees(basis, keys) {
-                    continue;
-                }
-                match self.reads_same(basis.read, keys) {
-                    Ok(false) => {}
-                    Ok(true) => return self.paid(shared, basis, keys),
-                    Err(exhausted) => {
-                        let value = Kept::Exhausted(exhausted);
-                        return Some(Found { value, cost: shared.spent.cost, shared: None });
-                    }
+            // Variables are read last, because others might not be read.
+            if !self.agrees(shared, keys) {
+                continue;
+            }
+            match self.reads_same(shared, keys) {
+                Ok(false) => {}
+                Ok(true) => return self.paid(shared, keys),
+                Err(exhausted) => {
+                    let value = Kept::Exhausted(exhausted);
+                    return Some(Found { value, cost: shared.spent.cost, shared: None });
                 }
             }
         }
@@ -211,25 +187,18 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Whether what an outcome depends on comes to the same here, as far as that is known ahead.
-    fn agrees(&self, basis: Basis<'a>, keys: &'a VariableKeys) -> bool {
-        basis.parts.iter().all(|part| match part.source {
-            Source::Inputs(_) => true,
-            Source::Computed { key, .. } => {
-                let index = keys.named(part.name, part.place);
-                index.is_some_and(|index| keys.of_value(index) == key)
-            }
-            Source::Ahead(same) => {
-                let index = keys.named(part.name, part.place);
-                let known = index.and_then(|index| self.ahead(keys, index));
-                known.is_some_and(|known| same.is_none() || known.same == same)
-            }
+    fn agrees(&self, shared: &Shared<'a>, keys: &'a VariableKeys) -> bool {
+        shared.basis.ahead.iter().all(|read| {
+            let index = keys.named(read.name, read.place);
+            let known = index.and_then(|index| self.ahead(keys, index));
+            known.is_some_and(|known| read.same.is_none() || known.same == read.same)
         })
     }
 
     /// Whether the variables that an outcome depends on come to the same here.
-    fn reads_same(&self, read: &[Seen<'a>], keys: &VariableKeys) -> Result<bool, Exhausted> {
+    fn reads_same(&self, shared: &Shared<'a>, keys: &VariableKeys) -> Result<bool, Exhausted> {
         let mut left = MAX_COMPARED;
-        for read in read {
+        for read in shared.basis.read {
             let Some(index) = keys.named(read.name, read.place) else { return Ok(false) };
             let Ok(here) = self.outcome(index) else { return Ok(false) };
             if let Kept::Exhausted(exhausted) = here {
@@ -243,16 +212,11 @@ impl<'a> Evaluation<'a> {
     }
 
     /// An outcome whose dependencies are the same here, when it is paid for; `None` where too little is left.
-    fn paid(
-        &self,
-        shared: &'a Shared<'a>,
-        basis: Basis<'a>,
-        keys: &'a VariableKeys,
-    ) -> Option<Found<'a>> {
+    fn paid(&self, shared: &'a Shared<'a>, keys: &'a VariableKeys) -> Option<Found<'a>> {
         let mut bill = Bill::default();
         let Spent { cost, steps, bytes } = shared.spent;
         bill.add(Spent { cost: 0, steps, bytes }, 0);
-        self.add_parts(&mut bill, basis, keys);
+        self.add_basis(&mut bill, shared, keys);
         let value = match self.settle(&bill)? {
             Ok(()) => shared.result,
             Err(exhausted) => Kept::Exhausted(exhausted),
@@ -260,29 +224,103 @@ impl<'a> Evaluation<'a> {
         Some(Found { value, cost, shared: Some(shared) })
     }
 
-    /// Adds the parts of an outcome that were not paid for yet: what has been paid for has been with all that it
-    /// reads.
-    fn add_parts(&self, bill: &mut Bill, basis: Basis<'a>, keys: &'a VariableKeys) {
-        for part in basis.parts {
-            let Some(index) = keys.named(part.name, part.place) else { continue };
+    /// Adds the variables that an outcome reads, without those that have to be compared, and all that they read, as
+    /// far as they were not paid for yet: what has been paid for has been with all that it reads.
+    fn add_basis(&self, bill: &mut Bill, shared: &'a Shared<'a>, keys: &'a VariableKeys) {
+        match self.told.and_then(|told| Some((told, self.behind(told, shared, keys)?))) {
+            Some((told, behind)) => self.add_told(bill, told, behind),
+            None => self.add_inputs(bill, shared.basis.inputs, keys),
+        }
+        for read in shared.basis.ahead {
+            let index = keys.named(read.name, read.place);
+            let known = index.and_then(|index| self.ahead(keys, index));
+            known.into_iter().for_each(|known| self.add_ahead(bill, keys, known));
+        }
+    }
+
+    /// Adds variables of inputs alone one by one, and gives them their values.
+    fn add_inputs(&self, bill: &mut Bill, inputs: &'a [Input<'a>], keys: &'a VariableKeys) {
+        for Input { name, place: near, of } in inputs {
+            let Some(index) = keys.named(*name, *near) else { continue };
             if (self.paid.get() | bill.places) & place(index) != 0 {
                 continue;
             }
-            match part.source {
-                Source::Inputs(of) | Source::Computed { of, .. } => {
-                    bill.add(of.spent, place(index));
-                    let slot = Slot { value: of.result, shared: Some(of) };
-                    if let Some(value) = self.values.get(index) {
-                        value.set(Some(slot));
-                    }
-                    self.add_parts(bill, of.basis, keys);
-                }
-                Source::Ahead(_) => {
-                    let known = self.ahead(keys, index);
-                    known.into_iter().for_each(|known| self.add_ahead(bill, keys, known));
-                }
+            bill.add(of.spent, place(index));
+            if let Some(value) = self.values.get(index) {
+                value.set(Some(Slot { value: of.result, shared: Some(*of) }));
+            }
+            self.add_inputs(bill, of.basis.inputs, keys);
+            for read in of.basis.ahead {
+                let index = keys.named(read.name, read.place);
+                let known = index.and_then(|index| self.ahead(keys, index));
+                known.into_iter().for_each(|known| self.add_ahead(bill, keys, known));
             }
         }
+    }
+
+    /// Adds variables of inputs alone that the constraints of this policy have in common.
+    fn add_told(&self, bill: &mut Bill, told: &Told<'a>, behind: u64) {
+        let missing = behind & !self.paid.get() & !bill.places;
+        if missing != 0 {
+            bill.add(told.spent(missing), missing);
+        }
+    }
+
+    /// The variables of inputs alone that an outcome reads, with all that they read, by their places; `None` if they
+    /// are not all in common.
+    fn behind(
+        &self,
+        told: &'a Told<'a>,
+        shared: &'a Shared<'a>,
+        keys: &'a VariableKeys,
+    ) -> Option<u64> {
+        if let Some(known) = shared.behind(told) {
+            return Some(known);
+        }
+        let mut behind = 0;
+        for Input { name, place: near, of } in shared.basis.inputs {
+            behind |= self.tell(told, keys.named(*name, *near)?, *of, keys)?;
+        }
+        shared.keep_behind(told, behind);
+        Some(behind)
+    }
+
+    /// Keeps a variable of inputs alone for the other constraints of the policy. Returns it and all that it reads, by
+    /// their places; `None` if it cannot be in common.
+    pub(super) fn tell(
+        &self,
+        told: &'a Told<'a>,
+        index: usize,
+        of: &'a Shared<'a>,
+        keys: &'a VariableKeys,
+    ) -> Option<u64> {
+        if let Some(known) = told.get(index) {
+            return Some(known.behind);
+        }
+        let Basis { inputs: _, ahead, read } = of.basis;
+        let is_value = matches!(of.result, Kept::Value(_));
+        if !keys.is_common(index) || !ahead.is_empty() || !read.is_empty() || !is_value {
+            return None;
+        }
+        let behind = place(index) | self.behind(told, of, keys)?;
+        told.keep(index, Common { shared: of, behind });
+        Some(behind)
+    }
+
+    /// The variable number `index`, if it is in common with the constraints of this policy before this one.
+    pub(super) fn common(&self, index: usize) -> Option<Slot<'a>> {
+        let told = self.told?;
+        let Common { shared, behind } = told.get(index)?;
+        let slot = Slot { value: shared.result, shared: Some(shared) };
+        let mut bill = Bill::default();
+        self.add_told(&mut bill, told, behind);
+        if bill.places == 0 {
+            return Some(slot);
+        }
+        Some(match self.settle(&bill)? {
+            Ok(()) => slot,
+            Err(exhausted) => Slot { value: Kept::Exhausted(exhausted), shared: None },
+        })
     }
 
     /// The variable number `index`, if the evaluation before this one has it.
@@ -318,7 +356,7 @@ impl<'a> Evaluation<'a> {
         if let Some(value) = self.values.get(index) {
             value.set(Some(slot));
         }
-        self.add_parts(bill, of.basis, keys);
+        self.add_basis(bill, of, keys);
         of.basis.read.iter().all(|read| {
             let index = keys.named(read.name, read.place);
             index.is_some_and(|index| self.add_again(bill, index, keys))
@@ -362,12 +400,5 @@ impl<'a> Evaluation<'a> {
         });
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         Some(self.budget.spend(steps).and_then(|()| self.budget.allocate(bytes)))
-    }
-}
-
-/// Adds what is not there by name.
-fn add<T: Copy>(all: &mut BumpVec<'_, T>, more: &T, name: impl Fn(&T) -> Key) {
-    if !all.iter().any(|known| name(known) == name(more)) {
-        all.push(*more);
     }
 }

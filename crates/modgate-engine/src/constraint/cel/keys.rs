@@ -116,7 +116,8 @@ impl CelDriver {
                 values.insert(name, digest);
             }
             let name = Digest::of("name").text(name).key();
-            variables.push(VariableKey { name, value, exact: exact.unwrap_or_default(), told });
+            let exact = exact.unwrap_or_default();
+            variables.push(VariableKey { name, value, exact, told, common: of_inputs });
         }
         let key = |expression: &Expression| {
             let program = expression.program();
