@@ -234,7 +234,7 @@ impl CompiledConstraint {
     }
 
     /// An evaluation has ended after `took`.
-    pub(super) fn ended(&self, evaluation: Evaluation<'_>, budget: &Budget<'_>, took: Duration) {
+    pub(super) fn ended(&self, evaluation: &Evaluation<'_>, budget: &Budget<'_>, took: Duration) {
         if let Some(uptime) = evaluation.meter.uptime {
             self.usage.ended(evaluation.limits, budget, took, || uptime + took);
         }

@@ -169,7 +169,7 @@ fn sharing<'c>(
             let found = of_constraint(
                 constraint,
                 admission,
-                evaluation,
+                &evaluation,
                 &session,
                 (&mut mark, &mut decided),
             );
@@ -277,7 +277,7 @@ fn beginning(text: &str) -> u128 {
 fn of_constraint<'a, 'c: 'a>(
     constraint: &'c CompiledConstraint,
     admission: &'a Admission,
-    evaluation: Evaluation<'a>,
+    evaluation: &Evaluation<'a>,
     session: &'a Session<'a>,
     (mark, decided): (&mut Duration, &mut Decided),
 ) -> Option<Applied<'c>> {
