@@ -19,9 +19,11 @@ use std::{
 use modgate_engine::{
     Change, Decision, EngineConfig, Evaluation, Host, HostError, Lookup, NoopObserver, OnError,
     PolicySource, Review, Snapshot, Stages,
-    constraint::{Arena, Inventory},
+    api::constraints::EnforcementPoint,
+    constraint::{self, Admission, Arena, Externals, Inventory, review_each},
+    cost::Meter,
 };
-use modgate_value::{Clock, Value, yaml};
+use modgate_value::{Budget, Clock, Limits, Value, yaml};
 
 fn main() {
     if library().is_some() {
@@ -50,28 +52,54 @@ fn admit(bencher: divan::Bencher<'_, '_>, others: usize) {
 /// Each of the 75 four times, each time under other parameters.
 #[divan::bench]
 fn admit_other_parameters(bencher: divan::Bencher<'_, '_>) {
-    let mut templates = policies();
-    let constraints = templates.split_off(49);
-    let mut snapshot = snapshot(&templates, 0, &EngineConfig::default());
-    // 75 numbers for each copy: constraints of one kind may have the same name.
-    for number in 75..375 {
-        let (Some(constraint), copy) = (constraints.get(number % 75), number / 75 - 1) else {
-            continue;
-        };
-        let insert = |constraint: Value| {
-            let changes = vec![Change::Upsert(PolicySource::of_object(constraint))];
-            snapshot.apply(changes, OnError::Unload)
-        };
-        let mut update = insert(other_parameters(constraint, number, copy));
-        if update.has_errors() {
-            // A parameter of which the template allows no other value.
-            update = insert(renamed(constraint, number));
-        }
-        snapshot = update.snapshot;
-    }
-    assert_eq!(snapshot.constraints().constraints().count(), 300);
+    let snapshot = with_other_parameters();
     let (review, inventory, mut arena) = (review(), Inventory::default(), Arena::new());
     bencher.bench_local(|| decide(&snapshot, &review, &inventory, &mut arena));
+}
+
+/// 50 Pods against each of the 75 four times: together, as audits evaluate them, and each by itself.
+#[divan::bench(args = [true, false])]
+fn audit(bencher: divan::Bencher<'_, '_>, together: bool) {
+    let snapshot = with_other_parameters();
+    let pods: Vec<Admission> = (0..50).map(pod).collect();
+    let mut arena = Arena::new();
+    bencher.bench_local(|| violations_of(&pods, &snapshot, together, &mut arena));
+}
+
+#[inline(never)]
+fn violations_of(
+    pods: &[Admission],
+    snapshot: &Snapshot,
+    together: bool,
+    arena: &mut Arena,
+) -> usize {
+    let (inventory, budget) = (Inventory::default(), Budget::new(Limits::UNLIMITED, &Monotonic));
+    let evaluation = constraint::Evaluation {
+        point: EnforcementPoint::Audit,
+        externals: Externals { inventory: &inventory, host: Cluster.policies() },
+        budget: &budget,
+        limits: snapshot.config().constraint_limits,
+        meter: Meter::default(),
+    };
+    let mut count = 0;
+    for pod in pods {
+        let all = snapshot.constraints().candidates(pod);
+        let size = if together { all.len().max(1) } else { 1 };
+        for part in all.chunks(size) {
+            let part = part.iter().copied();
+            review_each(part, pod, evaluation, arena, &|| {}, |it| count += it.violations.len());
+        }
+    }
+    count
+}
+
+/// The Pod of the review under another name.
+fn pod(number: usize) -> Admission {
+    let mut object = review().object().expect("an object").as_object().expect("one").clone();
+    let mut metadata = object.get("metadata").and_then(Value::as_object).expect("one").clone();
+    metadata.insert("name", format!("web-{number}").into());
+    object.insert("metadata", metadata.into());
+    Admission::of_object(object.into(), None)
 }
 
 /// With the Rego of the templates that have both.
@@ -146,6 +174,31 @@ fn policies() -> Vec<Value> {
     }
     assert_eq!((templates.len(), constraints.len()), (49, 75));
     templates.into_values().chain(constraints).collect()
+}
+
+/// Each of the 75 four times, each time under other parameters.
+fn with_other_parameters() -> Snapshot {
+    let mut templates = policies();
+    let constraints = templates.split_off(49);
+    let mut snapshot = snapshot(&templates, 0, &EngineConfig::default());
+    // 75 numbers for each copy: constraints of one kind may have the same name.
+    for number in 75..375 {
+        let (Some(constraint), copy) = (constraints.get(number % 75), number / 75 - 1) else {
+            continue;
+        };
+        let insert = |constraint: Value| {
+            let changes = vec![Change::Upsert(PolicySource::of_object(constraint))];
+            snapshot.apply(changes, OnError::Unload)
+        };
+        let mut update = insert(other_parameters(constraint, number, copy));
+        if update.has_errors() {
+            // A parameter of which the template allows no other value.
+            update = insert(renamed(constraint, number));
+        }
+        snapshot = update.snapshot;
+    }
+    assert_eq!(snapshot.constraints().constraints().count(), 300);
+    snapshot
 }
 
 /// A constraint of another name, whose parameters differ from those of the first copy in their first
