@@ -69,7 +69,7 @@ pub struct Context<'a> {
 }
 
 /// Room for the frames of a usual policy.
-const SLOTS: usize = 40;
+const SLOTS: usize = 32;
 
 /// One solution of a query: a value for each of [`Query::outputs`].
 pub type Row<'a> = Vec<Value<'a>>;
