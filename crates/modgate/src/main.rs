@@ -10,5 +10,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Nor those that a kernel gives unasked. Where it cannot turn them off, it takes more memory.
+    #[cfg(target_env = "musl")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     modgate::main()
 }
