@@ -127,7 +127,7 @@ impl Received {
 impl Drop for Received {
     fn drop(&mut self) {
         if let Content::Collected(bytes) = &mut self.content
-            && bytes.capacity() >= REUSED
+            && (REUSED..=MAX_SPARE).contains(&bytes.capacity())
         {
             let bytes = std::mem::take(bytes);
             self.held.shared.ledger().spare.give(bytes, Instant::now());
@@ -160,7 +160,7 @@ const UNCOUNTED: usize = 256 << 10;
 /// The memory of bodies from this size on is used again: allocators return such pieces to the system.
 const REUSED: usize = 128 << 10;
 /// The bytes that are kept for bodies to come.
-const MAX_SPARE: usize = 4 << 20;
+const MAX_SPARE: usize = 6 << 20;
 /// How long they are kept without use; the next request frees them.
 const SPARE_TIME: Duration = Duration::from_secs(10);
 
@@ -345,21 +345,22 @@ fn most_values(text: &[u8]) -> usize {
 }
 
 impl Spare {
-    /// Keeps the memory of a body, if there is room.
+    /// Keeps the memory of a body, in place of what was given first where that is too much.
     fn give(&mut self, mut buffer: Vec<u8>, now: Instant) {
-        let kept: usize = self.buffers.iter().map(Vec::capacity).sum();
-        if kept + buffer.capacity() <= MAX_SPARE {
-            buffer.clear();
-            self.buffers.push(buffer);
-            self.since = Some(now);
+        buffer.clear();
+        self.buffers.push(buffer);
+        self.since = Some(now);
+        let kept = |buffers: &[Vec<u8>]| buffers.iter().map(Vec::capacity).sum::<usize>();
+        while kept(&self.buffers) > MAX_SPARE {
+            self.buffers.remove(0);
         }
     }
 
     /// Memory for so many bytes, and not for many more.
     fn take(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let fits = |buffer: &Vec<u8>| (bytes..=2 * bytes).contains(&buffer.capacity());
-        let at = self.buffers.iter().position(fits)?;
-        Some(self.buffers.swap_remove(at))
+        let at = self.buffers.iter().rposition(fits)?;
+        Some(self.buffers.remove(at))
     }
 
     /// The buffers that have not been used for long.
@@ -389,10 +390,13 @@ impl Shared {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Memory for a body of so many bytes.
+    /// Memory for a body of so many bytes; that of large ones is for others of about the size, too.
     fn room(&self, bytes: usize) -> Vec<u8> {
-        let spare = (bytes >= REUSED).then(|| self.ledger().spare.take(bytes)).flatten();
-        spare.unwrap_or_else(|| Vec::with_capacity(bytes))
+        if bytes < REUSED {
+            return Vec::with_capacity(bytes);
+        }
+        let spare = self.ledger().spare.take(bytes);
+        spare.unwrap_or_else(|| Vec::with_capacity(bytes.next_multiple_of(REUSED)))
     }
 
     fn publish(&self, ledger: &Ledger) {
@@ -655,13 +659,17 @@ mod tests {
         assert_eq!(spare(), 0, "small");
         let all = [receive(1 << 20).await, receive(1 << 20).await, receive(3 << 20).await];
         drop(all);
-        assert_eq!(spare(), 2, "the third is too much");
-        let again = receive((1 << 20) - 9).await;
-        assert_eq!((again.bytes().len(), spare()), ((1 << 20) - 9, 1));
-        drop(receive(REUSED).await);
-        assert_eq!(spare(), 2, "a small one has memory of its own");
-        drop(again);
         assert_eq!(spare(), 3);
+        let again = receive((1 << 20) - 9).await;
+        assert_eq!((again.bytes().len(), spare()), ((1 << 20) - 9, 2));
+        drop(receive(REUSED).await);
+        assert_eq!(spare(), 3, "a small one has memory of its own");
+        drop(again);
+        assert_eq!(spare(), 4);
+        drop(receive(MAX_SPARE - 1).await);
+        assert_eq!(spare(), 1, "what was given first goes first");
+        drop(receive(MAX_SPARE + 1).await);
+        assert_eq!(spare(), 1, "too much");
         tokio::time::advance(SPARE_TIME).await;
         drop(receive(1).await);
         assert_eq!(spare(), 0);
