@@ -279,7 +279,7 @@ impl<'a> Evaluation<'a> {
         }
         let mut behind = 0;
         for Input { name, place: near, of } in shared.basis.inputs {
-            behind |= self.tell(told, keys.named(*name, *near)?, *of, keys)?;
+            behind |= self.tell(told, keys.named(*name, *near)?, of, keys)?;
         }
         shared.keep_behind(told, behind);
         Some(behind)
