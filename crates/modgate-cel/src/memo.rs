@@ -85,7 +85,7 @@ pub struct VariableKeys {
     told: u64,
     /// Those of inputs alone.
     common: u64,
-    /// What variables are known to come to.
+    /// The values of variables that are known.
     ahead: Ahead,
 }
 
@@ -214,7 +214,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// What these take, given by their places.
+    /// The cost of these variables, given by their places.
     pub(crate) fn spent(&self, places: u64) -> Spent {
         let (known, spent) = self.last.get();
         if known == places {
@@ -383,7 +383,8 @@ impl<'a> Memo<'a> {
         Self { outcomes: RefCell::new(room), told: Cell::default() }
     }
 
-    /// What the constraints of a policy have in common, given by the address of its variables, and how many it has.
+    /// The values that the constraints of a policy share, given by the address of its variables,
+    /// and how many it has.
     pub(crate) fn told(&self, policy: usize, count: usize, arena: &'a Arena) -> &'a Told<'a> {
         if let Some((known, told)) = self.told.get()
             && known == policy

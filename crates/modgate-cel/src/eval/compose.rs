@@ -153,7 +153,7 @@ pub struct Evaluation<'a> {
     unsettled: Cell<u64>,
     depth: Cell<u32>,
     sharing: Option<(&'a Memo<'a>, &'a VariableKeys)>,
-    /// What it has in common with other constraints of the policy; only while sharing.
+    /// The values that it shares with other constraints of the policy; only while sharing.
     told: Option<&'a Told<'a>>,
     /// The variables that what is running has read, by their places; only while sharing.
     read: Cell<u64>,

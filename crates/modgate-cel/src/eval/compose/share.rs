@@ -158,7 +158,7 @@ impl<'a> Evaluation<'a> {
         matches!(slot.value, Kept::Value(_)).then_some(shared)
     }
 
-    /// What a variable that is known ahead has to come to elsewhere; [`Key::NONE`] for anything.
+    /// The value that a variable known ahead must have elsewhere; [`Key::NONE`] for any.
     fn told_ahead(&self, keys: &'a VariableKeys, index: usize) -> Key {
         let known = self.ahead(keys, index).filter(|_| !keys.is_told(index));
         known.map_or(Key::NONE, |known| known.same)
