@@ -404,7 +404,9 @@ fn long_chains_of_rules_fit_the_stack() {
                 Ok(value) => assert!(value.is_some(), "{kind}"),
                 Err(error) => {
                     assert!(length > 100, "{kind}: {error}");
-                    assert!(error.message.contains("nests too deep"), "{kind}: {error}");
+                    // Frames differ between builds, so a chain may reach the limit of bytes first.
+                    let ends = ["nests too deep", "exceeded its budget"];
+                    assert!(ends.iter().any(|end| error.message.contains(*end)), "{kind}: {error}");
                 }
             }
         }
