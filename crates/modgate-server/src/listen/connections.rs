@@ -182,7 +182,10 @@ fn cut_off(open: &mut Vec<Arc<Connection>>, which: impl Fn(&Connection) -> bool)
         let kinds = Waiting::ALL.into_iter().rev().filter_map(oldest);
         kinds.max_by_key(|(count, _): &(usize, _)| *count).map(|(_, oldest)| oldest)
     })?;
-    open.swap_remove(least).cut.notify_one();
+    let least = open.swap_remove(least);
+    // Its next answer may be ready before its task hears of this.
+    least.close_after_answer();
+    least.cut.notify_one();
     Some(())
 }
 
