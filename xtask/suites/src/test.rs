@@ -44,7 +44,10 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         Some(counts) => println!("{counts}"),
         None => println!("corpora: their program is not among these tests"),
     }
-    println!("{}", if passed { "all passed" } else { "FAILED" });
+    match &*tests.unsuccessful {
+        [] => println!("{}", if passed { "all passed" } else { "FAILED" }),
+        names => println!("FAILED: {}", names.join(", ")),
+    }
     Ok(passed)
 }
 
@@ -111,6 +114,8 @@ struct Tests {
     passed: u64,
     failed: u64,
     ignored: u64,
+    /// The programs that failed.
+    unsuccessful: Vec<String>,
     /// The program whose lines are being read.
     program: String,
     timed: Vec<Timed>,
@@ -224,7 +229,10 @@ fn cargo_test(arguments: &[String], corpora: &Path) -> Result<Tests> {
             );
             durations.write(&job, started.elapsed());
             let mut tests = tests.lock().map_err(|_| anyhow!("another worker failed"))?;
-            tests.success &= output.status.success();
+            if !output.status.success() {
+                tests.success = false;
+                tests.unsuccessful.push(name.clone());
+            }
             tests.program = name;
             for line in String::from_utf8_lossy(&output.stdout).lines() {
                 if tests.is_news(line) {
