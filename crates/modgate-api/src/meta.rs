@@ -173,6 +173,11 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Whether the request writes an object: creates or updates it.
+    pub fn is_write(self) -> bool {
+        matches!(self, Self::Create | Self::Update)
+    }
+
     /// The name the API server uses.
     pub fn as_str(self) -> &'static str {
         match self {

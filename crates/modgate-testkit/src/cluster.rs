@@ -76,9 +76,13 @@ impl Options {
     }
 }
 
-/// Kubernetes' programs run for seconds or minutes here. Where they collect garbage less often, they take a fifth
-/// less processor time, and some 70 MB more memory.
-const FEWER_COLLECTIONS: (&str, &str) = ("GOGC", "400");
+/// A command for a Go program, or for a shell that starts one, which runs for seconds or minutes here. It collects garbage less often than usual, and so
+/// takes a fifth less processor time, and some 70 MB more memory.
+fn go_program(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env("GOGC", "400");
+    command
+}
 
 #[derive(Debug)]
 enum Running {
@@ -232,10 +236,8 @@ impl Cluster {
 
     /// `kubectl`, as administrator.
     pub fn kubectl<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(&self.kubectl);
-        let (variable, value) = FEWER_COLLECTIONS;
+        let mut command = go_program(&self.kubectl);
         command
-            .env(variable, value)
             .env("KUBECONFIG", &self.kubeconfig)
             // Nothing of the user's own.
             .env("HOME", &self.folder)
@@ -327,9 +329,7 @@ impl Program {
     /// Returns the line it prints when it is ready.
     fn start(binary: &Path, folder: &Path, options: &Options) -> Result<(Self, Value)> {
         let log = folder.join(LOG);
-        let (variable, value) = FEWER_COLLECTIONS;
-        let mut child = Command::new("sh")
-            .env(variable, value)
+        let mut child = go_program("sh")
             .args(["-c", THEN_REMOVE])
             .arg(folder)
             .arg(binary)

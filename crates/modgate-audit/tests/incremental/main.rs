@@ -280,7 +280,7 @@ fn what_did_not_change_is_not_evaluated() {
     let unread = |fixture: &mut Fixture| {
         fixture.edit(6, 0, 1);
     };
-    assert_eq!(pass(&mut fixture, &unread), (0, 0), "nobody looks at Pods of the inventory");
+    assert_eq!(pass(&mut fixture, &unread), (0, 0), "no policy reads Pods of the inventory");
     let read = |fixture: &mut Fixture| {
         fixture.edit(6, 1, 1);
     };

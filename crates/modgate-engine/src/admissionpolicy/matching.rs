@@ -198,7 +198,7 @@ impl ResourceMatcher {
         }
         let is_written_namespace = attributes.resource.resource == "namespaces"
             && attributes.sub_resource.is_empty()
-            && matches!(attributes.operation, Operation::Create | Operation::Update);
+            && attributes.operation.is_write();
         if is_written_namespace {
             let labels = attributes.object.and_then(|object| attributes.labels(object));
             return Ok(self.namespace_selector.matches(labels.as_ref()));

@@ -4,10 +4,7 @@
 //! The API server calls them beside the webhook of the constraints. A command in its place makes the
 //! same checks before the constraints.
 
-use modgate_api::{
-    meta::{GroupVersionKind, Operation},
-    modrule,
-};
+use modgate_api::{meta::GroupVersionKind, modrule};
 
 use super::{Observer, Run};
 use crate::{
@@ -23,8 +20,7 @@ impl<O: Observer> Run<'_, '_, O> {
         reached: &Result<(), Skipped>,
     ) -> bool {
         let request = self.review.request();
-        let is_write = matches!(request.operation, Operation::Create | Operation::Update);
-        if !is_write || !request.sub_resource.is_empty() {
+        if !request.operation.is_write() || !request.sub_resource.is_empty() {
             return true;
         }
         let kind = kind_of(request);

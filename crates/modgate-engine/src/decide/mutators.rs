@@ -53,7 +53,7 @@ impl Prepared {
         if snapshot.config().installation.is_own(&request.user_info) {
             return skipped(Skipped::OwnAccount);
         }
-        if !matches!(request.operation, Operation::Create | Operation::Update) {
+        if !request.operation.is_write() {
             return skipped(Skipped::NotWritten);
         }
         let kind = kind_of(request);

@@ -82,8 +82,8 @@ impl Scope {
         let request = review.request();
         let path = format!("{}/{}", request.resource.resource, request.sub_resource);
         let is_sent = request.sub_resource.is_empty() || SUBRESOURCES.contains(&path.as_str());
-        let is_write = matches!(request.operation, Operation::Create | Operation::Update);
-        let operation = (!is_write).then_some(UnsentByDefault::Operation(request.operation));
+        let unsent = Some(request.operation).filter(|operation| !operation.is_write());
+        let operation = unsent.map(UnsentByDefault::Operation);
         operation
             .into_iter()
             .chain((!is_sent).then_some(UnsentByDefault::SubResource(path)))

@@ -463,7 +463,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// How deep rules nest that say what [`elements_of`] finds.
+/// The levels of nesting that a rule takes if it is evaluated without [`elements_of`].
 const ELEMENTS_NESTING: u32 = 4;
 
 /// The place in the input whose elements are the members that a rule adds, if it says no more than that.

@@ -2,7 +2,6 @@
 
 use modgate_engine::{
     Decision, Review,
-    api::meta::Operation,
     modrule::{Denied, PodBinding, default_modrule, validate_modrule},
 };
 use modgate_policies::{NotBound, PolicySet};
@@ -20,7 +19,7 @@ pub(super) fn default(review: &Review) -> Decision {
 /// Accepts exactly the rules that load (spec `kubemod.md`, 1.5).
 pub(super) fn validate(review: &Review, policies: &PolicySet) -> Decision {
     let request = review.request();
-    let object = request.object.as_ref().filter(|_| is_write(request.operation));
+    let object = request.object.as_ref().filter(|_| request.operation.is_write());
     let Some(object) = object else { return without_object(review) };
     match validate_modrule(object, policies.snapshot.config()) {
         Ok(warnings) => Decision { warnings, ..Decision::allowed() },
@@ -31,14 +30,10 @@ pub(super) fn validate(review: &Review, policies: &PolicySet) -> Decision {
     }
 }
 
-fn is_write(operation: Operation) -> bool {
-    matches!(operation, Operation::Create | Operation::Update)
-}
-
 /// A write without an object is none that an API server sends (KM-5.5); other operations have nothing to
 /// check.
 fn without_object(review: &Review) -> Decision {
-    if !is_write(review.request().operation) {
+    if !review.request().operation.is_write() {
         return Decision::allowed();
     }
     let reason = "the request has no object".to_owned();

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -105,7 +105,7 @@ pub(super) fn start(
 /// The version of the API server, once it is ready and has its first namespace.
 fn wait(kubectl: &Path, kubeconfig: &Path, log: &Path) -> Result<String> {
     let run = |arguments: &[&str]| {
-        Command::new(kubectl).env("KUBECONFIG", kubeconfig).args(arguments).output()
+        super::go_program(kubectl).env("KUBECONFIG", kubeconfig).args(arguments).output()
     };
     let deadline = Instant::now() + TIMEOUT;
     loop {
@@ -140,9 +140,7 @@ impl Process {
     /// Writes `log`; `folder` is removed at the end.
     fn start(binary: &Path, flags: &[String], log: &Path, folder: &Path) -> Result<Self> {
         let log = File::options().create(true).append(true).open(log)?;
-        let (variable, value) = super::FEWER_COLLECTIONS;
-        let child = Command::new("sh")
-            .env(variable, value)
+        let child = super::go_program("sh")
             .args(["-c", UNTIL_LEFT])
             .arg(folder)
             .arg(binary)

@@ -65,9 +65,7 @@ impl Helm {
 
     /// Helm, for anything else.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.binary);
-        let (variable, value) = super::FEWER_COLLECTIONS;
-        command.env(variable, value);
+        let mut command = super::go_program(&self.binary);
         let nowhere = env::temp_dir().join("modgate-no-helm");
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             command.env(variable, &nowhere);
