@@ -19,6 +19,7 @@ use modgate_rego::{
     value::{self, Heap, Limit, Tree, Value as Rego},
 };
 use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, diag::Span, gofmt};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     admission::Admission,
@@ -205,8 +206,9 @@ pub struct RegoDriver {
     fields: Reads,
     /// Whether it may look at the contents of objects.
     contents: bool,
-    /// The compiled forms of constraints in force, by their parameters: equal ones share one.
-    specialized: Mutex<BTreeMap<Value, Weak<Program>>>,
+    /// The compiled forms of constraints in force, by the digests of their parameters: those that are written alike share
+    /// one. `1` and `1.0` are equal and print differently.
+    specialized: Mutex<BTreeMap<u128, Weak<Program>>>,
     /// The coverage of evaluations, if it is observed.
     coverage: Option<eval::Coverage>,
 }
@@ -367,8 +369,10 @@ impl RegoDriver {
     ///
     /// `None` if it cannot be made.
     pub(super) fn specialized(&self, parameters: &Value) -> Option<Arc<Program>> {
+        let digest = Sha256::digest(parameters.to_json());
+        let digest = u128::from_le_bytes(digest.first_chunk().copied().unwrap_or_default());
         let mut known = self.specialized.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(parameters).and_then(Weak::upgrade) {
+        if let Some(known) = known.get(&digest).and_then(Weak::upgrade) {
             return Some(known);
         }
         let written = self.compiled()?;
@@ -378,7 +382,7 @@ impl RegoDriver {
         if known.len().is_power_of_two() {
             known.retain(|_, program| program.strong_count() > 0);
         }
-        known.insert(parameters.clone(), Arc::downgrade(&new));
+        known.insert(digest, Arc::downgrade(&new));
         Some(new)
     }
 

@@ -346,3 +346,70 @@ fn twins_find_and_pay_as_if_each_were_alone() {
         }
     }
 }
+
+/// Equal parameters may be written in several ways, and policies print them. The oracle is an installation with one
+/// constraint, which has nothing in common with any other.
+#[test]
+fn equal_parameters_are_printed_as_each_constraint_has_them() {
+    let sources = [
+        "rego: |-\n          package probe\n          violation[{\"msg\": msg, \"details\": input.parameters}] { msg := \
+         sprintf(\"%v %v %v\", [input.parameters, json.marshal(input.parameters), input.review.object.metadata.name]) }\n\
+         \x20         violation[{\"msg\": \"is one\"}] { input.parameters.x == 1; input.review.object.metadata.name }",
+        "code: [{engine: K8sNativeValidation, source: {variables: [{name: x, expression: 'variables.params.x'}, {name: sum, \
+         expression: 'variables.x + 1'}], validations: [{expression: 'type(variables.params.x) == int', messageExpression: \
+         'string(variables.x) + object.metadata.name'}, {expression: 'variables.sum > 100000000000000000000.0', message: \
+         sum}]}}]",
+    ];
+    #[rustfmt::skip]
+    let numbers = [
+        "1", "1.0", "1e0", "100e-2", "1.00", "0", "-0", "0.0", "-0.0", "10000000000000000", "1e16", "9007199254740993",
+        "9007199254740992", "9007199254740992.0", "18446744073709551616", "1.8446744073709551616e19",
+    ];
+    let parameters = numbers.iter().flat_map(|number| {
+        [number.to_string(), format!("[{number}]"), format!("{{\"y\": [{{\"z\": {number}}}]}}")]
+    });
+    let parameters: Vec<String> = parameters.collect();
+    let options = ConstraintOptions::default();
+    let object = "{apiVersion: v1, kind: Pod, metadata: {name: p}}";
+    for (index, source) in sources.iter().enumerate() {
+        let template = format!(
+            "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {{name: spelt{index}}}\nspec:\n  \
+             crd: {{spec: {{names: {{kind: Spelt{index}}}, validation: {{legacySchema: true}}}}}}\n  targets:\n    - target: \
+             admission.k8s.gatekeeper.sh\n      {source}\n"
+        );
+        let compile = || {
+            let template =
+                CompiledTemplate::compile(&value(&template), &TemplateOptions::default());
+            Arc::new(template.unwrap_or_else(|error| panic!("{error}\n{source}")))
+        };
+        let mut together = Store::default();
+        together.insert_template(compile(), &options);
+        let mut expected = Vec::new();
+        for (number, x) in parameters.iter().enumerate() {
+            let mut alone = Store::default();
+            alone.insert_template(compile(), &options);
+            let constraint = format!(
+                "{{\"apiVersion\": \"constraints.gatekeeper.sh/v1beta1\", \"kind\": \"Spelt{index}\", \"metadata\": {{\"name\": \
+                 \"c{number:02}\"}}, \"spec\": {{\"parameters\": {{\"x\": {x}}}}}}}"
+            );
+            let constraint = Value::from_json(constraint.as_bytes()).expect("JSON");
+            for store in [&mut alone, &mut together] {
+                let source = PolicySource::of_object(constraint.clone());
+                store.insert_constraint(source, &options).expect("a constraint");
+            }
+            let alone = alone.constraints().map(AsRef::as_ref);
+            expected.extend(found(alone, object, Limits::UNLIMITED).0);
+        }
+        let mut found =
+            found(together.constraints().map(AsRef::as_ref), object, Limits::UNLIMITED).0;
+        found.sort_by(|a, b| (&a.constraint, &a.message).cmp(&(&b.constraint, &b.message)));
+        expected.sort_by(|a, b| (&a.constraint, &a.message).cmp(&(&b.constraint, &b.message)));
+        assert!(expected.len() > parameters.len());
+        // Values are equal however they are written, texts are not.
+        for (found, expected) in found.iter().zip(&expected) {
+            let shown = |it: &Violation| (it.constraint.clone(), it.message.clone(), it.details.to_json());
+            assert_eq!(shown(found), shown(expected));
+        }
+        assert_eq!(found, expected);
+    }
+}
