@@ -407,7 +407,8 @@ fn equal_parameters_are_printed_as_each_constraint_has_them() {
         assert!(expected.len() > parameters.len());
         // Values are equal however they are written, texts are not.
         for (found, expected) in found.iter().zip(&expected) {
-            let shown = |it: &Violation| (it.constraint.clone(), it.message.clone(), it.details.to_json());
+            let shown =
+                |it: &Violation| (it.constraint.clone(), it.message.clone(), it.details.to_json());
             assert_eq!(shown(found), shown(expected));
         }
         assert_eq!(found, expected);
