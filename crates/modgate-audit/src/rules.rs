@@ -10,7 +10,7 @@ use modgate_engine::{
     api::meta::{GroupVersionKind, Operation},
     constraint::Arena,
     cost::Meter,
-    explain::{Outcome, RuleTrace},
+    explain::{RuleOutcome, RuleTrace},
     jsonpatch::PatchOperation,
     mutation::MutatorOutcome,
 };
@@ -91,7 +91,7 @@ fn of_rule(rule: &RuleTrace, is_secret: bool) -> Option<UnitViolation> {
     let PolicyId { namespace, name, .. } = &rule.policy;
     let policy = || Arc::new(modrule_policy(namespace, name));
     match &rule.outcome {
-        Outcome::Rejected(rejection) => {
+        RuleOutcome::Rejected(rejection) => {
             let message = rejection.message.as_deref().unwrap_or("rejected by the ModRule");
             Some(UnitViolation {
                 message: message::cut(message),
@@ -99,7 +99,7 @@ fn of_rule(rule: &RuleTrace, is_secret: bool) -> Option<UnitViolation> {
                 attribution: Attribution::Rule(policy(), REJECT),
             })
         }
-        Outcome::Patched => {
+        RuleOutcome::Patched => {
             let changes: Vec<_> = rule
                 .operations
                 .iter()

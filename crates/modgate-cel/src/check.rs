@@ -15,8 +15,9 @@ use modgate_value::{
 
 use crate::{
     ast::{Element, Entry, Expr, Field, Kind, Literal},
-    error::{Errors, Issue},
+    error::Errors,
     functions::{Overload, overloads, read},
+    issue::{Issue, Mistake},
     library::{
         Message,
         printing::{Clause, literal},
@@ -177,9 +178,13 @@ struct Checker<'e> {
 }
 
 impl<'e> Checker<'e> {
-    fn fail(&mut self, span: Span, message: impl Into<String>) -> Type {
-        self.issues.push(Issue::new(span, message));
+    fn fail(&mut self, span: Span, mistake: Mistake) -> Type {
+        self.issues.push(Issue::new(span, mistake));
         Type::Error
+    }
+
+    fn wrong_type(&mut self, span: Span, wanted: Type, found: &Type) -> Type {
+        self.fail(span, Mistake::WrongType { wanted, found: found.clone() })
     }
 
     fn expr(&mut self, expr: &'e Expr) -> Type {
@@ -239,9 +244,8 @@ impl<'e> Checker<'e> {
             },
             Kind::Ident(name) => {
                 let Some(ty) = self.name(name) else {
-                    let name = name.trim_start_matches('.');
-                    let message = format!("undeclared reference to '{name}' (in container '')");
-                    return self.fail(span, message);
+                    let name = name.trim_start_matches('.').to_owned();
+                    return self.fail(span, Mistake::Undeclared(name));
                 };
                 if matches!(self.solution.resolve(&ty, false), Type::Type(_))
                     && type_named(name.trim_start_matches('.')).is_none()
@@ -302,9 +306,8 @@ impl<'e> Checker<'e> {
                 }
                 match type_named(name) {
                     Some(ty) if name.contains('.') => ty,
-                    Some(_) => self.fail(span, format!("'{name}' is not a message type")),
-                    None => self
-                        .fail(span, format!("undeclared reference to '{name}' (in container '')")),
+                    Some(_) => self.fail(span, Mistake::NoMessage(name.to_owned())),
+                    None => self.fail(span, Mistake::Undeclared(name.to_owned())),
                 }
             }
             Kind::Has(operand, field) => {
@@ -320,16 +323,13 @@ impl<'e> Checker<'e> {
 
     fn message_field(&mut self, wanted: Option<&'static str>, field: &Field, found: &Type) {
         let Some(wanted) = wanted else {
-            self.fail(field.span, format!("undefined field '{}'", field.name));
+            self.fail(field.span, Mistake::UndefinedField(field.name.clone()));
             return;
         };
         let wanted = read(wanted, &mut HashMap::new(), &mut self.solution);
         if !self.solution.unify(&wanted, found) {
-            let message = format!(
-                "expected type of field '{}' is '{wanted}' but provided type is '{found}'",
-                field.name
-            );
-            self.fail(field.span, message);
+            let (name, found) = (field.name.clone(), found.clone());
+            self.fail(field.span, Mistake::WrongFieldType { field: name, wanted, found });
         }
     }
 
@@ -372,8 +372,7 @@ impl<'e> Checker<'e> {
             Type::Optional(inner) => return inner.as_ref().clone(),
             Type::Dyn => {}
             _ => {
-                let wanted = Type::optional(ty.clone());
-                self.fail(span, format!("expected type '{wanted}' but found '{ty}'"));
+                self.wrong_type(span, Type::optional(ty.clone()), ty);
             }
         }
         ty.clone()
@@ -389,7 +388,7 @@ impl<'e> Checker<'e> {
             Type::Map(entry) => entry.1.clone(),
             Type::Object(object) => match object.fields.get(name) {
                 Some(ty) => ty.clone(),
-                None => self.fail(span, format!("undefined field '{name}'")),
+                None => self.fail(span, Mistake::UndefinedField(name.to_owned())),
             },
             Type::Param(_) => {
                 self.solution.unify(&Type::Dyn, &inner);
@@ -397,10 +396,10 @@ impl<'e> Checker<'e> {
             }
             Type::Dyn | Type::Error => Type::Dyn,
             Type::Plain(name) if name.starts_with("kubernetes.") => {
-                self.fail(span, format!("unexpected failed resolution of '{name}'"))
+                self.fail(span, Mistake::Unresolved(name))
             }
             other => {
-                self.fail(span, format!("type '{other}' does not support field selection"));
+                self.fail(span, Mistake::NoFields(other));
                 Type::Dyn
             }
         };
@@ -464,7 +463,7 @@ impl<'e> Checker<'e> {
         let mut result = Type::BOOL;
         for (found, span) in sides {
             if !self.solution.unify(found, &Type::BOOL) {
-                result = self.fail(span, format!("expected type 'bool' but found '{found}'"));
+                result = self.wrong_type(span, Type::BOOL, found);
             }
         }
         result
@@ -503,8 +502,7 @@ impl<'e> Checker<'e> {
         let function = function.trim_start_matches('.');
         let unknown = function == ESCAPE_KEY && !self.env.builds;
         let Some(candidates) = overloads(function).filter(|_| !unknown) else {
-            let message = format!("undeclared reference to '{function}' (in container '')");
-            return (self.fail(span, message), None);
+            return (self.fail(span, Mistake::Undeclared(function.to_owned())), None);
         };
         let mut found: Option<Type> = None;
         let mut only = None;
@@ -528,13 +526,10 @@ impl<'e> Checker<'e> {
     }
 
     fn no_overload(&mut self, function: &str, member: bool, args: &[Type], span: Span) -> Type {
-        let mut types = args.iter().map(|arg| self.solution.resolve(arg, true).to_string());
+        let mut types = args.iter().map(|arg| self.solution.resolve(arg, true));
         let target = if member { types.next() } else { None };
-        let rest = types.collect::<Vec<_>>().join(", ");
-        let target = target.map_or(String::new(), |target| format!("{target}."));
-        let message =
-            format!("found no matching overload for '{function}' applied to '{target}({rest})'");
-        self.fail(span, message)
+        let (function, arguments) = (function.to_owned(), types.collect());
+        self.fail(span, Mistake::NoOverload { function, target, arguments })
     }
 
     /// The checks of constants that Kubernetes makes after the types agree.
@@ -548,7 +543,7 @@ impl<'e> Checker<'e> {
                 .into_iter();
             let Some((_, first)) = types.next() else { continue };
             for (span, ty) in types.filter(|(_, ty)| *ty != first).take(most) {
-                self.fail(span, format!("expected type '{first}' but found '{ty}'"));
+                self.wrong_type(span, first.clone(), &ty);
             }
         }
         for (function, text, span) in std::mem::take(&mut self.calls) {
@@ -560,12 +555,12 @@ impl<'e> Checker<'e> {
                 _ => true,
             };
             if !valid {
-                self.fail(span, format!("invalid {function} argument"));
+                self.fail(span, Mistake::InvalidArgument { function, argument: text });
             }
         }
         for (text, elements, span) in std::mem::take(&mut self.formats) {
             if let Err((span, message)) = self.format(text, elements, span) {
-                self.fail(span, message);
+                self.fail(span, Mistake::Format(message));
             }
         }
     }

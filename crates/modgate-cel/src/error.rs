@@ -2,27 +2,9 @@
 
 use std::fmt;
 
-use modgate_value::{
-    Exhausted,
-    diag::{Location, Span},
-};
+use modgate_value::{Exhausted, diag::Location};
 
-use crate::brief::excerpt;
-
-/// One thing wrong with an expression.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Issue {
-    /// Where, in bytes of the expression.
-    pub span: Span,
-    /// cel-go's text.
-    pub message: String,
-}
-
-impl Issue {
-    pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
-        Self { span, message: message.into() }
-    }
-}
+use crate::{brief::excerpt, issue::Issue};
 
 /// Why an expression does not compile; at least one issue, in the order of the text.
 ///
@@ -31,7 +13,7 @@ impl Issue {
 pub struct Errors {
     /// The expression.
     pub text: std::sync::Arc<str>,
-    /// The message.
+    /// Its mistakes.
     pub issues: Vec<Issue>,
 }
 
@@ -50,13 +32,13 @@ impl fmt::Display for Errors {
             }
             // The original knows no place in an empty text, and shows no line of it.
             if self.text.is_empty() {
-                write!(f, "ERROR: <input>:1:0: {}", issue.message)?;
+                write!(f, "ERROR: <input>:1:0: {issue}")?;
                 continue;
             }
             let place = Location::of(&self.text, issue.span.start);
             let line = self.text.split('\n').nth(place.line - 1).unwrap_or_default();
             let (line, column) = excerpt(&line.replace('\t', " "), place.column);
-            write!(f, "ERROR: <input>:{place}: {}\n | {line}\n | ", issue.message)?;
+            write!(f, "ERROR: <input>:{place}: {issue}\n | {line}\n | ")?;
             let mut characters = line.chars();
             for _ in 1..column {
                 let wide = characters.next().is_some_and(|next| !next.is_ascii());

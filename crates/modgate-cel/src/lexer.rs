@@ -2,7 +2,10 @@
 
 use modgate_value::diag::Span;
 
-use crate::{ast::Literal, error::Issue};
+use crate::{
+    ast::Literal,
+    issue::{Issue, Mistake, SyntaxError},
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Token {
@@ -106,8 +109,14 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    fn fail(&mut self, start: usize, message: impl Into<String>) {
-        self.issues.push(Issue::new(Span::new(start, self.at), message));
+    fn fail(&mut self, start: usize, mistake: impl Into<Mistake>) {
+        self.issues.push(Issue::new(Span::new(start, self.at), mistake));
+    }
+
+    /// Reports what was read since `start` as no token.
+    fn no_token(&mut self, start: usize) {
+        let seen = self.text.get(start..self.at).unwrap_or_default();
+        self.fail(start, SyntaxError::Token(seen.to_owned()));
     }
 
     fn token(&mut self, first: char) -> Option<Token> {
@@ -156,8 +165,7 @@ impl<'t> Lexer<'t> {
             // The second half of an operator was looked for.
             self.at += self.rest().chars().next().map_or(0, char::len_utf8);
         }
-        let seen = self.text.get(start..self.at).unwrap_or_default();
-        self.fail(start, format!("Syntax error: token recognition error at: '{seen}'"));
+        self.no_token(start);
         None
     }
 
@@ -199,7 +207,7 @@ impl<'t> Lexer<'t> {
         match body.parse::<f64>() {
             Ok(value) if value.is_finite() => Some(Token::Literal(Literal::Double(value))),
             _ => {
-                self.fail(start, "invalid double literal");
+                self.fail(start, Mistake::InvalidLiteral("double"));
                 None
             }
         }
@@ -209,7 +217,7 @@ impl<'t> Lexer<'t> {
         if self.rest().starts_with(['u', 'U']) {
             self.at += 1;
             let Ok(value) = u64::from_str_radix(body, radix) else {
-                self.fail(start, "invalid uint literal");
+                self.fail(start, Mistake::InvalidLiteral("uint"));
                 return None;
             };
             return Some(Token::Literal(Literal::Uint(value)));
@@ -218,7 +226,7 @@ impl<'t> Lexer<'t> {
             Ok(value) => Token::Literal(Literal::Int(value)),
             Err(_) if u64::from_str_radix(body, radix) == Ok(1 << 63) => Token::HugeInt,
             Err(_) => {
-                self.fail(start, "invalid int literal");
+                self.fail(start, Mistake::InvalidLiteral("int"));
                 return None;
             }
         })
@@ -252,9 +260,7 @@ impl<'t> Lexer<'t> {
                     at += 1 + escaped.map_or(0, char::len_utf8);
                     if escaped.is_some_and(|escaped| !ESCAPES.contains(escaped)) {
                         self.at += prefix + quote.len() + at;
-                        let seen = self.text.get(start..self.at).unwrap_or_default();
-                        let message = format!("Syntax error: token recognition error at: '{seen}'");
-                        self.fail(start, message);
+                        self.no_token(start);
                         return Some(None);
                     }
                 }
@@ -264,8 +270,7 @@ impl<'t> Lexer<'t> {
         let Some(end) = closed else {
             let seen = body.split_inclusive('\n').next().unwrap_or_default();
             self.at += prefix + seen.len();
-            let seen = self.text.get(start..self.at).unwrap_or_default();
-            self.fail(start, format!("Syntax error: token recognition error at: '{seen}'"));
+            self.no_token(start);
             return Some(None);
         };
         self.at += prefix + quote.len() * 2 + end;
@@ -274,7 +279,7 @@ impl<'t> Lexer<'t> {
             Some(literal) => Some(Token::Literal(literal)),
             None => {
                 let kind = if bytes { "bytes" } else { "string" };
-                self.fail(start, format!("invalid {kind} literal"));
+                self.fail(start, Mistake::InvalidLiteral(kind));
                 None
             }
         })

@@ -67,6 +67,7 @@ mod eval;
 mod expression;
 mod functions;
 mod heap;
+mod issue;
 mod lexer;
 mod library;
 mod lower;
@@ -82,10 +83,11 @@ mod types;
 mod value;
 
 pub use check::{Checked, Env, check};
-pub use error::{Errors, EvalError, Issue};
+pub use error::{Errors, EvalError};
 pub use eval::compose::{Activation, CostLimits, Evaluation, Variables};
 pub use expression::Expression;
 pub use functions::{Signature, signatures};
+pub use issue::{Expected, Issue, Mistake, SyntaxError};
 pub use lexer::{canonical, is_reserved};
 pub use library::{Access, Action, Asked, Authorization, Authorizer};
 

@@ -13,7 +13,7 @@
 //! Most variables need not be read for that: the key determines the values of those that read inputs alone, and
 //! variables that are known ahead have a digest. An evaluation pays for them, and reads them only if it needs their
 //! values. Variables of inputs alone have the same values for all constraints of a policy, which therefore find them by
-//! their places (`Told`), and pay for several at once.
+//! their places (`InCommon`), and pay for several at once.
 //!
 //! # Budgets
 //!
@@ -82,7 +82,7 @@ pub struct VariableKeys {
     /// The exact keys ([`VariableKey::exact`]).
     exact: Box<[Key]>,
     /// The variables that keys say enough about, by their places.
-    told: u64,
+    keyed: u64,
     /// Those of inputs alone.
     common: u64,
     /// The values of variables that are known.
@@ -104,7 +104,7 @@ pub struct VariableKey {
     pub exact: Key,
     /// Whether each expression that reads it has in its own key all that the parts depend on that it reads. The
     /// whole value then need not be the same.
-    pub told: bool,
+    pub keyed: bool,
     /// Whether it reads inputs alone, so that it comes to the same for all keys of the policy.
     pub common: bool,
 }
@@ -114,11 +114,11 @@ impl VariableKeys {
     pub fn new(keys: impl IntoIterator<Item = VariableKey>) -> Option<Self> {
         let mut all = Self::default();
         let (mut names, mut values, mut exacts) = (Vec::new(), Vec::new(), Vec::new());
-        for VariableKey { name, value, exact, told, common } in keys {
+        for VariableKey { name, value, exact, keyed, common } in keys {
             if names.len() >= MAX_SHARED_VARIABLES {
                 return None;
             }
-            all.told |= u64::from(told) << names.len();
+            all.keyed |= u64::from(keyed) << names.len();
             all.common |= u64::from(common) << names.len();
             names.push(name);
             values.push(value);
@@ -145,8 +145,8 @@ impl VariableKeys {
     }
 
     /// Whether what a variable comes to does not count beside the keys.
-    pub(crate) fn is_told(&self, index: usize) -> bool {
-        index < MAX_SHARED_VARIABLES && self.told >> index & 1 == 1
+    pub(crate) fn is_keyed(&self, index: usize) -> bool {
+        index < MAX_SHARED_VARIABLES && self.keyed >> index & 1 == 1
     }
 
     /// Whether a variable comes to the same for all keys of the policy.
@@ -180,12 +180,12 @@ const ROOM: usize = 448;
 pub struct Memo<'a> {
     outcomes: RefCell<HashMap<Key, &'a Shared<'a>, BuildHasherDefault<Digests>>>,
     /// Of the policy that was evaluated last, which has this address.
-    told: Cell<Option<(usize, &'a Told<'a>)>>,
+    in_common: Cell<Option<(usize, &'a InCommon<'a>)>>,
 }
 
 /// The variables of a policy that read inputs alone, by their places: all of its constraints have them in common.
 #[derive(Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct InCommon<'a> {
     all: &'a [Cell<Option<Common<'a>>>],
     /// Several that were paid for at once: another constraint pays for the same, mostly.
     last: Cell<(u64, Spent)>,
@@ -198,7 +198,7 @@ pub(crate) struct Common<'a> {
     pub(crate) behind: u64,
 }
 
-impl<'a> Told<'a> {
+impl<'a> InCommon<'a> {
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -247,13 +247,13 @@ pub(crate) struct Shared<'a> {
 
 impl Shared<'_> {
     /// The variables of inputs alone behind it, if they are known for this policy.
-    pub(crate) fn behind(&self, told: &Told<'_>) -> Option<u64> {
+    pub(crate) fn behind(&self, in_common: &InCommon<'_>) -> Option<u64> {
         let (policy, behind) = self.behind.get();
-        (policy == told.address()).then_some(behind)
+        (policy == in_common.address()).then_some(behind)
     }
 
-    pub(crate) fn keep_behind(&self, told: &Told<'_>, behind: u64) {
-        self.behind.set((told.address(), behind));
+    pub(crate) fn keep_behind(&self, in_common: &InCommon<'_>, behind: u64) {
+        self.behind.set((in_common.address(), behind));
     }
 }
 
@@ -380,21 +380,26 @@ impl<'a> Memo<'a> {
     /// Without any outcome.
     pub fn new() -> Self {
         let room = HashMap::with_capacity_and_hasher(ROOM, BuildHasherDefault::default());
-        Self { outcomes: RefCell::new(room), told: Cell::default() }
+        Self { outcomes: RefCell::new(room), in_common: Cell::default() }
     }
 
     /// The values that the constraints of a policy share, given by the address of its variables,
     /// and how many it has.
-    pub(crate) fn told(&self, policy: usize, count: usize, arena: &'a Arena) -> &'a Told<'a> {
-        if let Some((known, told)) = self.told.get()
+    pub(crate) fn in_common(
+        &self,
+        policy: usize,
+        count: usize,
+        arena: &'a Arena,
+    ) -> &'a InCommon<'a> {
+        if let Some((known, in_common)) = self.in_common.get()
             && known == policy
         {
-            return told;
+            return in_common;
         }
         let all = arena.0.alloc_slice_fill_with(count, |_| Cell::new(None));
-        let told = &*arena.0.alloc(Told { all, last: Cell::default() });
-        self.told.set(Some((policy, told)));
-        told
+        let in_common = &*arena.0.alloc(InCommon { all, last: Cell::default() });
+        self.in_common.set(Some((policy, in_common)));
+        in_common
     }
 
     /// The latest outcome with this key.

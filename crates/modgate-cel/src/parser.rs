@@ -7,7 +7,8 @@ use modgate_value::diag::Span;
 use crate::{
     ast::{Element, Entry, Expr, Field, Kind, Literal, Macro},
     brief::brief,
-    error::{Errors, Issue},
+    error::Errors,
+    issue::{Expected, Issue, Mistake, SyntaxError},
     lexer::{Token, is_reserved, tokens},
 };
 
@@ -20,9 +21,6 @@ pub const MAX_NESTING: u16 = 120;
 
 /// How many characters an expression may have, cel-go's bound.
 pub const MAX_SIZE: usize = 100_000;
-
-const EXPECTING: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, \
-                         NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 /// Reads one expression.
 ///
@@ -37,16 +35,15 @@ pub fn parse(text: &str) -> Result<Expr, Errors> {
 pub(crate) fn parse_with(text: &str, quoted: bool) -> Result<Expr, Errors> {
     let size = text.chars().count();
     if size > MAX_SIZE {
-        let message =
-            format!("expression code point size exceeds limit: size: {size}, limit {MAX_SIZE}");
-        return Err(Errors::new(&brief(text), vec![Issue::new(Span::at(0), message)]));
+        let mistake = Mistake::TooLong { size, limit: MAX_SIZE };
+        return Err(Errors::new(&brief(text), vec![Issue::new(Span::at(0), mistake)]));
     }
     let (tokens, mut issues) = tokens(text);
     let mut parser =
         Parser { text, quoted, tokens, at: 0, depth: 0, ids: Cell::new(0), issues: Vec::new() };
     let expr = parser.expression().and_then(|expr| match parser.peek() {
         Token::End => Ok(expr),
-        _ => Err(parser.unexpected("<EOF>", "extraneous")),
+        _ => Err(parser.extraneous(Expected::End)),
     });
     let found = match expr {
         Ok(expr) if issues.is_empty() && parser.issues.is_empty() => return Ok(expr),
@@ -128,29 +125,26 @@ impl Parser<'_> {
         found.then(|| self.advance().1)
     }
 
-    fn expect(&mut self, symbol: &str) -> Parsed<Span> {
+    fn expect(&mut self, symbol: &'static str) -> Parsed<Span> {
         self.eat(symbol).ok_or_else(|| match self.peek_second() {
-            Token::Symbol(next) if *next == symbol => {
-                self.unexpected(&format!("'{symbol}'"), "extraneous")
-            }
+            Token::Symbol(next) if *next == symbol => self.extraneous(Expected::Symbol(symbol)),
             // The symbol is missing only where what stands here may follow it.
-            _ if !follows(symbol, self.peek()) => {
-                self.unexpected(&format!("'{symbol}'"), "mismatched")
-            }
+            _ if !follows(symbol, self.peek()) => self.mismatched(Expected::Symbol(symbol)),
             _ => {
                 let found = self.found();
-                let message = format!("Syntax error: missing '{symbol}' at '{found}'");
-                Issue::new(self.span(), message)
+                self.syntax(SyntaxError::Missing { symbol, found })
             }
         })
     }
 
     /// The end of a list or map, where a comma could stand too.
-    fn expect_end(&mut self, symbol: &str) -> Parsed<Span> {
+    fn expect_end(&mut self, symbol: &'static str) -> Parsed<Span> {
         self.eat(symbol).ok_or_else(|| {
-            let extra = matches!(self.peek_second(), Token::Symbol(next) if *next == symbol);
-            let how = if extra { "extraneous" } else { "mismatched" };
-            self.unexpected(&format!("{{'{symbol}', ','}}"), how)
+            let expected = Expected::SymbolOrComma(symbol);
+            match self.peek_second() {
+                Token::Symbol(next) if *next == symbol => self.extraneous(expected),
+                _ => self.mismatched(expected),
+            }
         })
     }
 
@@ -159,29 +153,39 @@ impl Parser<'_> {
     }
 
     /// The next token as it is written.
-    fn found(&self) -> &str {
+    fn found(&self) -> String {
         let span = self.span();
-        match self.peek() {
+        let found = match self.peek() {
             Token::End => "<EOF>",
             _ => self.text.get(span.start..span.end).unwrap_or_default(),
-        }
+        };
+        found.to_owned()
     }
 
     /// Something else than the beginning of an expression.
     fn no_primary(&self) -> Issue {
-        let begins = begins_expression(self.peek_second());
-        self.unexpected(EXPECTING, if begins { "extraneous" } else { "mismatched" })
+        match begins_expression(self.peek_second()) {
+            true => self.extraneous(Expected::Expression),
+            false => self.mismatched(Expected::Expression),
+        }
     }
 
-    fn unexpected(&self, expecting: &str, how: &str) -> Issue {
-        let (span, found) = (self.span(), self.found());
-        Issue::new(span, format!("Syntax error: {how} input '{found}' expecting {expecting}"))
+    fn extraneous(&self, expected: Expected) -> Issue {
+        self.syntax(SyntaxError::Extraneous { found: self.found(), expected })
+    }
+
+    fn mismatched(&self, expected: Expected) -> Issue {
+        self.syntax(SyntaxError::Mismatched { found: self.found(), expected })
+    }
+
+    /// A syntax error at the next token.
+    fn syntax(&self, error: SyntaxError) -> Issue {
+        Issue::new(self.span(), error)
     }
 
     fn node(&self, kind: Kind, span: Span, depth: u16) -> Parsed<Expr> {
         if depth >= MAX_DEPTH {
-            let message = format!("expression recursion limit exceeded: {MAX_DEPTH}");
-            return Err(Issue::new(span, message));
+            return Err(Issue::new(span, Mistake::TooDeep(MAX_DEPTH)));
         }
         let id = self.ids.get();
         self.ids.set(id + 1);
@@ -196,8 +200,7 @@ impl Parser<'_> {
     fn expression(&mut self) -> Parsed<Expr> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
-            let message = format!("expression recursion limit exceeded: {MAX_NESTING}");
-            return Err(Issue::new(self.span(), message));
+            return Err(Issue::new(self.span(), Mistake::TooDeep(MAX_NESTING)));
         }
         let condition = self.binary(1)?;
         let expr = match self.eat("?") {
@@ -242,7 +245,7 @@ impl Parser<'_> {
         let right = terms.split_off((middle + 1).min(terms.len()));
         let (before, rest) = spans.split_at(middle);
         let Some((span, after)) = rest.split_first() else {
-            return terms.pop().ok_or_else(|| self.unexpected(EXPECTING, "mismatched"));
+            return terms.pop().ok_or_else(|| self.mismatched(Expected::Expression));
         };
         let left = self.balance(function, terms, before)?;
         let right = self.balance(function, right, after)?;
@@ -288,8 +291,7 @@ impl Parser<'_> {
     fn nested_unary(&mut self) -> Parsed<Expr> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
-            let message = format!("expression recursion limit exceeded: {MAX_NESTING}");
-            return Err(Issue::new(self.span(), message));
+            return Err(Issue::new(self.span(), Mistake::TooDeep(MAX_NESTING)));
         }
         let operand = self.unary();
         self.depth -= 1;
@@ -299,7 +301,7 @@ impl Parser<'_> {
     /// Reports a name in backticks where there may be none.
     fn allow_quoted(&mut self, place: Span) {
         if !self.quoted {
-            self.issues.push(Issue::new(place, "unsupported syntax: '`'"));
+            self.issues.push(Issue::new(place, Mistake::Unsupported("unsupported syntax: '`'")));
         }
     }
 
@@ -320,14 +322,15 @@ impl Parser<'_> {
                         let here = self.span();
                         let end = if *self.peek() == Token::End { here.start } else { here.end };
                         let seen = self.text.get(span.start..end).unwrap_or_default().trim_end();
-                        let message =
-                            format!("Syntax error: no viable alternative at input '{seen}'");
-                        return Err(Issue::new(here, message));
+                        return Err(self.syntax(SyntaxError::NoAlternative(seen.to_owned())));
                     }
                 };
                 match self.eat("(") {
                     Some(paren) if !optional => operand = self.method(operand, field, paren)?,
-                    Some(paren) => return Err(Issue::new(paren, "unsupported optional call")),
+                    Some(paren) => {
+                        let mistake = Mistake::Unsupported("unsupported optional call");
+                        return Err(Issue::new(paren, mistake));
+                    }
                     None => operand = self.select(operand, field, optional, span)?,
                 }
             } else if let Some(span) = self.eat("[") {
@@ -369,28 +372,32 @@ impl Parser<'_> {
             };
             let mut names = Vec::new();
             for name in args {
-                let message = match name.kind {
+                let mistake = match name.kind {
                     Kind::Ident(text) => {
                         let text = text.trim_start_matches('.').to_owned();
                         if names.contains(&text) {
-                            format!("duplicate variable name: {text}")
+                            Mistake::DuplicateVariable(text)
                         } else if text == "__result__" && !is_optional {
-                            "iteration variable overwrites accumulator variable".to_owned()
+                            Mistake::Unsupported(
+                                "iteration variable overwrites accumulator variable",
+                            )
                         } else {
                             names.push(text);
                             continue;
                         }
                     }
-                    _ => not_a_name.to_owned(),
+                    _ => Mistake::Unsupported(not_a_name),
                 };
-                self.issues.push(Issue::new(name.span, message));
+                self.issues.push(Issue::new(name.span, mistake));
             }
             let scalar =
                 matches!(&target.kind, Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. });
             if which == Macro::SortBy && scalar {
-                let message = "sortBy can only be applied to a list, identifier, comprehension, \
-                               call or select expression";
-                self.issues.push(Issue::new(target.span, message));
+                let mistake = Mistake::Unsupported(
+                    "sortBy can only be applied to a list, identifier, comprehension, call or \
+                     select expression",
+                );
+                self.issues.push(Issue::new(target.span, mistake));
             }
             return self.node(Kind::Macro { which, target, names, args: rest }, paren, depth);
         }
@@ -415,13 +422,13 @@ impl Parser<'_> {
         let (token, span) = self.advance();
         match token {
             Token::Literal(literal) => self.node(Kind::Literal(literal), span, 0),
-            Token::HugeInt => Err(Issue::new(span, "invalid int literal")),
+            Token::HugeInt => Err(Issue::new(span, Mistake::InvalidLiteral("int"))),
             Token::Ident(name) => self.name(name, span),
             Token::Symbol(".") => match self.advance() {
                 (Token::Ident(name), _) => self.name(format!(".{name}"), span),
                 _ => {
                     self.at -= 1;
-                    Err(self.unexpected("IDENTIFIER", "mismatched"))
+                    Err(self.mismatched(Expected::Identifier))
                 }
             },
             Token::Symbol("(") => {
@@ -441,7 +448,7 @@ impl Parser<'_> {
     fn name(&mut self, name: String, span: Span) -> Parsed<Expr> {
         let Some(paren) = self.eat("(") else {
             if is_reserved(&name) {
-                self.issues.push(Issue::new(span, format!("reserved identifier: {name}")));
+                self.issues.push(Issue::new(span, Mistake::Reserved(name.clone())));
             }
             return self.node(Kind::Ident(name), span, 0);
         };
@@ -452,7 +459,7 @@ impl Parser<'_> {
             let Some(Expr { kind: Kind::Select { operand, field, optional: false }, .. }) =
                 args.pop()
             else {
-                return Err(Issue::new(at, "invalid argument to has() macro"));
+                return Err(Issue::new(at, Mistake::HasWithoutField));
             };
             return self.node(Kind::Has(operand, field), paren, depth);
         }
@@ -513,7 +520,7 @@ impl Parser<'_> {
                 }
                 _ => {
                     self.at -= 1;
-                    return Err(self.unexpected("IDENTIFIER", "mismatched"));
+                    return Err(self.mismatched(Expected::Identifier));
                 }
             };
             let colon = self.expect(":")?;

@@ -26,7 +26,7 @@ mod twins;
 pub mod vap;
 
 pub(crate) use self::cel::{
-    Expression, Failure as ExpressionFailure, Input as CelInput,
+    Expression, ExpressionFailure, Input as CelInput,
     advice::{named, of_policy as advice_about_policy},
     environment as cel_environment, expression_trace,
     lint::after as place_of_name,
@@ -36,7 +36,10 @@ pub use self::{
     action::Enforcement,
     admission::{Admission, AdmissionError},
     cel::CelDriver,
-    compile::{CompiledConstraint, ConstraintError, ConstraintMatchError, ConstraintOptions},
+    compile::{
+        CompiledConstraint, ConstraintError, ConstraintMatchError, ConstraintOptions,
+        InvalidConstraint,
+    },
     crd::{ConstraintSchema, SchemaError},
     driver::{Arena, Driver, Externals, RegoDriver},
     evaluate::{Cause, Evaluation, Reviewed, Violation, review, review_each},

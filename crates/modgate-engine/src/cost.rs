@@ -79,7 +79,7 @@ pub struct Meter<'a> {
 
 impl Meter<'_> {
     /// Of a review that begins at `uptime`, by the clock that all reviews share.
-    pub fn starting(uptime: Duration) -> Self {
+    pub(crate) fn starting(uptime: Duration) -> Self {
         Self { uptime: Some(uptime), ..Self::default() }
     }
 

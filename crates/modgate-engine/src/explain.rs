@@ -20,7 +20,7 @@ pub struct RuleTrace {
     /// Its tier.
     pub tier: i16,
     /// Its result.
-    pub outcome: Outcome,
+    pub outcome: RuleOutcome,
     /// Its criteria items, as far as they were evaluated.
     pub criteria: Vec<CriterionTrace>,
     /// Its patch operations.
@@ -31,7 +31,7 @@ pub struct RuleTrace {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "result", content = "cause")]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum RuleOutcome {
     /// Not a candidate: why.
     NotCandidate(String),
     /// A criteria item was negative.

@@ -8,11 +8,15 @@ mod installation;
 mod label;
 mod run;
 
-pub(crate) use self::run::{run_id, with_namespace};
 pub use self::{
-    exclusion::{Exclusions, subject_namespace},
+    exclusion::Exclusions,
     installation::Installation,
-    label::{ExemptNamespaces, IGNORE_LABEL, MODRULE_IGNORE_LABEL, admit_label},
+    label::{ExemptNamespaces, admit_label},
+};
+pub(crate) use self::{
+    exclusion::subject_namespace,
+    label::{IGNORE_LABEL, MODRULE_IGNORE_LABEL},
+    run::{run_id, with_namespace},
 };
 
 use modgate_api::{admission::AdmissionRequest, meta::GroupVersionKind};

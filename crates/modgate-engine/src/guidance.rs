@@ -5,11 +5,11 @@ use std::fmt;
 use modgate_value::{Str, Value};
 
 /// The annotation with who owns a policy, such as `team platform`.
-pub const OWNER: &str = "modgate.sh/owner";
+pub(crate) const OWNER: &str = "modgate.sh/owner";
 /// The annotation with what to do about a denial.
-pub const REMEDIATION: &str = "modgate.sh/remediation";
+pub(crate) const REMEDIATION: &str = "modgate.sh/remediation";
 /// The annotation with the address of a page about the policy.
-pub const DOCS_URL: &str = "modgate.sh/docs-url";
+pub(crate) const DOCS_URL: &str = "modgate.sh/docs-url";
 
 /// The longest text of an annotation that a denial quotes, in characters.
 const MAX_TEXT: usize = 512;

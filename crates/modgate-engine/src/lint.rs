@@ -295,6 +295,7 @@ impl<'a> Lints<'a> {
             span: None,
             message,
             help,
+            missing: None,
         });
     }
 }

@@ -2,8 +2,8 @@
 //! (spec `gatekeeper-mutation…`, 1.3; `gatekeeper-validation`, section 5).
 //!
 //! [`Criteria::compile`] reads the block once, refusing what upstream only notices while a request
-//! waits; [`Criteria::matches`] asks it about one [`Matchable`] and [`Criteria::first_mismatch`]
-//! names the criterion that excluded it.
+//! waits; [`Criteria::matches`] applies it to one [`Matchable`], and `Criteria::first_mismatch` names the
+//! criterion that excluded it.
 
 mod selector;
 
@@ -177,7 +177,10 @@ impl Criteria {
     /// # Errors
     ///
     /// When a criterion before that cannot be decided.
-    pub fn first_mismatch(&self, subject: Matchable<'_>) -> Result<Option<Criterion>, MatchError> {
+    pub(crate) fn first_mismatch(
+        &self,
+        subject: Matchable<'_>,
+    ) -> Result<Option<Criterion>, MatchError> {
         let facts = Facts::of(subject);
         if !self.admits_kind(subject.kind) {
             return Ok(Some(Criterion::Kinds));

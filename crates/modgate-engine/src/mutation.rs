@@ -28,9 +28,9 @@ use modgate_api::{
 };
 use modgate_value::{Str, Value};
 
-pub(crate) use self::error::go_type;
+pub(crate) use self::{admission::check_name, error::go_type};
 pub use self::{
-    admission::{Refusal, check_name, validate},
+    admission::{Refusal, validate},
     compile::{CompileError, Options},
     error::MutationError,
     external::{Answer, Answers, Item, NO_CLIENT_CERTIFICATE, NoProviders, Providers},
@@ -176,7 +176,7 @@ impl CompiledMutator {
     }
 
     /// Whether `applyTo` covers objects of this kind in this operation (1.2).
-    pub fn applies_to(&self, kind: &GroupVersionKind, operation: Option<Operation>) -> bool {
+    pub(crate) fn applies_to(&self, kind: &GroupVersionKind, operation: Option<Operation>) -> bool {
         let Some(entries) = &self.apply_to else { return true };
         entries.iter().any(|entry| entry.names(kind) && entry.covers(operation))
     }

@@ -114,7 +114,7 @@ impl PolicySource {
     }
 
     /// Where the name of a member stands, or that of the innermost part of its path that exists.
-    pub fn key_position(&self, field: &str) -> Option<Position> {
+    pub(crate) fn key_position(&self, field: &str) -> Option<Position> {
         Some(self.positions.as_ref()?.nearest_key(&pointer(field)).into())
     }
 }
@@ -192,6 +192,9 @@ pub struct Problem {
     pub message: String,
     /// Advice for its author.
     pub help: Option<String>,
+    /// The name of the policy without which this one has no effect.
+    #[serde(skip)]
+    pub missing: Option<Str>,
 }
 
 impl Problem {

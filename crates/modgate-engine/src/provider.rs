@@ -22,7 +22,7 @@ pub use self::rego::{
 };
 
 /// The time limit of a call where the Provider sets none (`fix-timeout-zero`).
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A Provider that can receive queries. Holding one is the proof that its fields are valid.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use modgate_engine::{Decision, Trace, explain::Outcome, mutation::MutatorOutcome};
+use modgate_engine::{Decision, Trace, explain::RuleOutcome, mutation::MutatorOutcome};
 
 /// How the decisions about a request differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,7 +137,7 @@ pub fn changing(old: &Trace, new: &Trace) -> BTreeSet<String> {
             .map(|each| format!("{} {}", each.mutator.kind.as_str(), each.mutator.name));
         let rules = trace.modrules.iter();
         let rules = rules
-            .filter(|each| matches!(each.outcome, Outcome::Patched))
+            .filter(|each| matches!(each.outcome, RuleOutcome::Patched))
             .map(|each| each.policy.to_string());
         mutators.chain(rules).collect::<BTreeSet<String>>()
     });

@@ -37,6 +37,7 @@ use crate::{
         Branch, GroupId, GroupKind, Keyed, Leaf, Pattern, Program, Query, Rule, RuleId, SourceText,
         types::Environment,
     },
+    mistake::Mistake,
     parser,
 };
 
@@ -198,8 +199,8 @@ impl<'m> Compiler<'m> {
                 lower_rule(self.modules, draft.id, &draft.args, &draft.branches, &mut lowerer);
             replaces_functions |= lowerer.replaces_functions;
             replaces_data |= lowerer.replaces_data;
-            for (code, span, message) in lowerer.errors {
-                self.errors.push(code, span, message);
+            for (code, span, mistake) in lowerer.errors {
+                self.errors.push(code, span, mistake);
             }
             rules.push(Rule {
                 frame: u32::try_from(draft.vars.len()).unwrap_or(u32::MAX),
@@ -411,16 +412,17 @@ impl Draft {
             for term in branch.keys.iter().chain([&branch.leaf]) {
                 walk_term(term, Visit::ALL, &mut |var, span| {
                     if !known.contains(&var) && !self.vars.is_temporary(var) {
-                        let message = format!("var {} is unsafe", self.vars.name(var));
-                        errors.push(Code::UnsafeVar, span, message);
+                        let name = self.vars.name(var).to_owned();
+                        let mistake = Mistake::UnsafeVariable { name, is_keyword: false };
+                        errors.push(Code::UnsafeVar, span, mistake);
                     }
                 });
             }
             let mut found = Unsafe::default();
             branch.body = safety::order(std::mem::take(&mut branch.body), &bound, &mut found);
             if !found.is_empty() {
-                for (code, span, message) in found.errors(&self.vars) {
-                    errors.push(code, span, message);
+                for (code, span, mistake) in found.errors(&self.vars) {
+                    errors.push(code, span, mistake);
                 }
             }
         }
@@ -467,8 +469,7 @@ fn lower_rule(
         let plain = |lowerer: &mut Lowerer<'_>, term: &Term| {
             let value = lowerer.value(term, &inside);
             if value.is_none() {
-                let message = "expression is unsafe".to_owned();
-                lowerer.errors.push((Code::UnsafeVar, term.span, message));
+                lowerer.errors.push((Code::UnsafeVar, term.span, Mistake::UnsafeExpression));
             }
             value
         };
@@ -550,8 +551,8 @@ fn compile_query(
     let body = expand::body(&mut vars, body);
     let mut found = Unsafe::default();
     let body = safety::order(body, &VarSet::new(), &mut found);
-    for (code, span, message) in found.errors(&vars) {
-        errors.push(code, span, message);
+    for (code, span, mistake) in found.errors(&vars) {
+        errors.push(code, span, mistake);
     }
     errors.finish()?;
     let mut body = body;
@@ -564,8 +565,8 @@ fn compile_query(
     let body = lowerer.body(&body, &mut bound);
     let replaces_functions = program.replaces_functions || lowerer.replaces_functions;
     let replaces_data = program.replaces_data || lowerer.replaces_data;
-    for (code, span, message) in lowerer.errors {
-        errors.push(code, span, message);
+    for (code, span, mistake) in lowerer.errors {
+        errors.push(code, span, mistake);
     }
     errors.finish()?;
     let outputs = outputs

@@ -4,7 +4,10 @@ use std::fmt;
 
 use modgate_value::Str;
 
-use crate::ast::Span;
+use crate::{
+    ast::Span,
+    mistake::{Detail, Mistake},
+};
 
 /// The kind of an [`Error`]; the codes are OPA's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,8 +67,8 @@ impl fmt::Display for Code {
 pub struct Error {
     /// The kind.
     pub code: Code,
-    /// OPA's message.
-    pub message: String,
+    /// What is wrong; displays as OPA's message.
+    pub mistake: Mistake,
     /// The module's name; empty where the place is not known.
     pub file: Str,
     /// The line, from 1; 0 where the place is not known.
@@ -75,18 +78,24 @@ pub struct Error {
     /// The bytes of the module's text that the error points at.
     pub span: Option<Span>,
     /// Lines that say more: the offending line and a caret, or types that do not fit.
-    pub details: Vec<String>,
+    pub details: Vec<Detail>,
     /// Advice, such as a known name that is close to an unknown one.
     pub help: Option<Box<str>>,
 }
 
 impl Error {
     /// An error at a place of `text`.
-    pub(crate) fn at(code: Code, file: &Str, text: &str, span: Span, message: String) -> Self {
+    pub(crate) fn at(
+        code: Code,
+        file: &Str,
+        text: &str,
+        span: Span,
+        mistake: impl Into<Mistake>,
+    ) -> Self {
         let (line, column, _) = locate(text, span.start as usize);
         Self {
             code,
-            message,
+            mistake: mistake.into(),
             file: file.clone(),
             line,
             column,
@@ -97,22 +106,29 @@ impl Error {
     }
 
     /// The error of a call of a function that is known and not available.
-    pub fn of_call(file: &Str, text: &str, span: Span, message: String, help: &str) -> Self {
-        Self { help: Some(help.into()), ..Self::at(Code::Type, file, text, span, message) }
+    pub fn of_disabled_call(
+        file: &Str,
+        text: &str,
+        span: Span,
+        function: String,
+        help: &str,
+    ) -> Self {
+        let mistake = Mistake::DisabledFunction(function);
+        Self { help: Some(help.into()), ..Self::at(Code::Type, file, text, span, mistake) }
     }
 
     /// With the line it is in and a caret below the place.
     pub(crate) fn with_excerpt(mut self, text: &str) -> Self {
-        self.details = excerpt(text, self.span.map_or(0, |span| span.start as usize));
+        let lines = excerpt(text, self.span.map_or(0, |span| span.start as usize));
+        self.details = lines.into_iter().map(Detail::Line).collect();
         self
     }
 
     /// The whole error as OPA prints it: one line, then the details, each behind a tab.
     pub fn detailed(&self) -> String {
         let mut text = self.to_string();
-        for line in &self.details {
-            text.push_str("\n\t");
-            text.push_str(line);
+        for detail in &self.details {
+            text.push_str(&format!("\n\t{detail}"));
         }
         text
     }
@@ -154,7 +170,7 @@ impl fmt::Display for Error {
         } else if self.line > 0 {
             write!(f, "{}:{}: ", self.line, self.column)?;
         }
-        write!(f, "{}: {}", self.code, self.message)
+        write!(f, "{}: {}", self.code, self.mistake)
     }
 }
 

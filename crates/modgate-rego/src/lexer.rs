@@ -4,6 +4,8 @@
 //! something: a reference ends at white space, an expression at a line break. Keywords are plain
 //! identifiers here; which of them are keywords depends on a module's imports, so the parser tells.
 
+use crate::mistake::TokenError;
+
 /// The kinds of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tok {
@@ -174,8 +176,8 @@ pub(crate) struct Token {
     pub(crate) space: bool,
     /// A line break stands before it.
     pub(crate) newline: bool,
-    /// Why it is [`Tok::Illegal`], when there is more to say than that: a line for each error.
-    pub(crate) problem: Option<&'static str>,
+    /// Why it is [`Tok::Illegal`], when there is more to say than that.
+    pub(crate) problem: Option<TokenError>,
 }
 
 /// Reads tokens from an offset on. It has no state of its own, which makes backing up free.
@@ -225,7 +227,7 @@ impl<'t> Lexer<'t> {
         Token { kind, start: from, end, space: false, newline: false, problem }
     }
 
-    fn token(&self, at: usize) -> (Tok, usize, Option<&'static str>) {
+    fn token(&self, at: usize) -> (Tok, usize, Option<TokenError>) {
         let Some(first) = self.byte(at) else { return (Tok::Eof, at, None) };
         let second = self.byte(at + 1);
         let either = |next: u8, long: Tok, short: Tok| {
@@ -238,7 +240,7 @@ impl<'t> Lexer<'t> {
             b'"' => self.string(at),
             b'`' => match self.text.get(at + 1..).and_then(|rest| rest.find('`')) {
                 Some(length) => (Tok::RawString, at + length + 2, None),
-                None => (Tok::Illegal, self.text.len(), Some("non-terminated string")),
+                None => (Tok::Illegal, self.text.len(), Some(TokenError::UnterminatedString)),
             },
             b'[' => single(Tok::LBrack),
             b']' => single(Tok::RBrack),
@@ -259,18 +261,18 @@ impl<'t> Lexer<'t> {
             b'>' => either(b'=', Tok::Gte, Tok::Gt),
             b'<' => either(b'=', Tok::Lte, Tok::Lt),
             b'!' if second == Some(b'=') => (Tok::Neq, at + 2, None),
-            b'!' => (Tok::Illegal, at + 1, Some("illegal ! character")),
+            b'!' => (Tok::Illegal, at + 1, Some(TokenError::Exclamation)),
             b';' => single(Tok::Semicolon),
             b'.' => single(Tok::Dot),
             b'$' => match second {
                 Some(b'"') => self.template(at + 2, false),
                 Some(b'`') => self.template(at + 2, true),
-                _ => (Tok::Illegal, at + 1, Some("illegal $ character")),
+                _ => (Tok::Illegal, at + 1, Some(TokenError::Dollar)),
             },
-            0 => (Tok::Illegal, at + 1, Some("illegal null character")),
+            0 => (Tok::Illegal, at + 1, Some(TokenError::Null)),
             _ => {
                 let width = self.text.get(at..).and_then(|rest| rest.chars().next());
-                let problem = (width == Some('\u{feff}')).then_some("illegal byte-order mark");
+                let problem = (width == Some('\u{feff}')).then_some(TokenError::ByteOrderMark);
                 (Tok::Illegal, at + width.map_or(1, char::len_utf8), problem)
             }
         }
@@ -292,13 +294,13 @@ impl<'t> Lexer<'t> {
         at
     }
 
-    fn number(&self, start: usize) -> (Tok, usize, Option<&'static str>) {
+    fn number(&self, start: usize) -> (Tok, usize, Option<TokenError>) {
         let mut at = self.digits(start);
         let mut problem = None;
         if self.byte(at) == Some(b'.') {
             let end = self.digits(at + 1);
             if end == at + 1 {
-                problem = Some("expected fraction");
+                problem = Some(TokenError::Fraction);
             }
             at = end;
         }
@@ -309,33 +311,35 @@ impl<'t> Lexer<'t> {
             }
             let end = self.digits(at);
             if end == at {
-                problem = problem.or(Some("expected exponent"));
+                problem = problem.or(Some(TokenError::Exponent));
             }
             at = end;
         }
         if self.byte(at).is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_') {
             problem = Some(match problem {
-                Some("expected fraction") => "expected fraction\nillegal number format",
-                problem => problem.unwrap_or("illegal number format"),
+                Some(TokenError::Fraction) => TokenError::FractionAndNumber,
+                problem => problem.unwrap_or(TokenError::Number),
             });
             at = self.word_end(at);
         }
         (if problem.is_some() { Tok::Illegal } else { Tok::Number }, at, problem)
     }
 
-    fn string(&self, start: usize) -> (Tok, usize, Option<&'static str>) {
+    fn string(&self, start: usize) -> (Tok, usize, Option<TokenError>) {
         let mut at = start + 1;
         let mut problem = None;
         loop {
             match self.byte(at) {
-                None | Some(b'\n') => return (Tok::Illegal, at, Some("non-terminated string")),
+                None | Some(b'\n') => {
+                    return (Tok::Illegal, at, Some(TokenError::UnterminatedString));
+                }
                 Some(b'"') => {
                     let kind = if problem.is_some() { Tok::Illegal } else { Tok::String };
                     return (kind, at + 1, problem);
                 }
                 Some(b'\\') => {
                     if !is_escape(self.byte(at + 1)) {
-                        problem = Some("illegal escape sequence");
+                        problem = Some(TokenError::Escape);
                         at += 1;
                         continue;
                     }
@@ -347,16 +351,18 @@ impl<'t> Lexer<'t> {
     }
 
     /// A piece of a template string, from after its `$"` or after an expression's `}`.
-    fn template(&self, start: usize, raw: bool) -> (Tok, usize, Option<&'static str>) {
+    fn template(&self, start: usize, raw: bool) -> (Tok, usize, Option<TokenError>) {
         let mut at = start;
         let mut problem = None;
-        let finish = |kind: Tok, end: usize, problem: Option<&'static str>| {
+        let finish = |kind: Tok, end: usize, problem: Option<TokenError>| {
             (if problem.is_some() { Tok::Illegal } else { kind }, end, problem)
         };
         loop {
             match self.byte(at) {
-                None => return (Tok::Illegal, at, Some("non-terminated string")),
-                Some(b'\n') if !raw => return (Tok::Illegal, at, Some("non-terminated string")),
+                None => return (Tok::Illegal, at, Some(TokenError::UnterminatedString)),
+                Some(b'\n') if !raw => {
+                    return (Tok::Illegal, at, Some(TokenError::UnterminatedString));
+                }
                 Some(b'"') if !raw => return finish(Tok::TemplateEnd { raw }, at + 1, problem),
                 Some(b'`') if raw => return finish(Tok::TemplateEnd { raw }, at + 1, problem),
                 Some(b'{') => return finish(Tok::TemplatePart { raw }, at + 1, problem),
@@ -369,7 +375,7 @@ impl<'t> Lexer<'t> {
                     } else if is_escape(next) {
                         at += 2;
                     } else {
-                        problem = Some("illegal escape sequence");
+                        problem = Some(TokenError::Escape);
                         at += 1;
                     }
                 }

@@ -35,6 +35,7 @@
 pub mod ast;
 mod error;
 mod lexer;
+mod mistake;
 mod parser;
 
 mod compile;
@@ -53,6 +54,7 @@ pub use ast::RegoVersion;
 pub use compile::Capabilities;
 pub use error::{Code, Error};
 pub use ir::{GroupId, Program, Query, SourceText};
+pub use mistake::{Detail, Mistake, Side, SyntaxError, TokenError};
 pub use parser::{MAX_NESTING, MAX_TEXT, parse_module, parse_query};
 pub use policy::Policy;
 pub use reads::Reads;

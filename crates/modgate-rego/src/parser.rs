@@ -24,6 +24,7 @@ use crate::{
     ast::{Body, Import, Module, RegoVersion, Span, TermKind},
     error::{Code, Error},
     lexer::{Keyword, Lexer, Tok, Token},
+    mistake::{Mistake, SyntaxError},
     stack_position,
 };
 
@@ -34,8 +35,6 @@ pub const MAX_TEXT: usize = 8 << 20;
 const MAX_STACK: usize = 1 << 20;
 
 /// The one error that has no place.
-const EMPTY_MODULE: &str = "empty module";
-
 /// How many errors of syntax are reported.
 const MAX_ERRORS: usize = 10;
 
@@ -114,11 +113,19 @@ struct Parser<'t> {
 }
 
 /// An error that is not worked out yet.
+#[derive(PartialEq)]
 struct Problem {
     span: Span,
-    message: String,
+    error: SyntaxError,
+    hints: Vec<&'static str>,
     /// Whether the line is shown.
     excerpt: bool,
+}
+
+impl Problem {
+    fn without_excerpt(span: Span, error: SyntaxError) -> Self {
+        Self { span, error, hints: Vec::new(), excerpt: false }
+    }
 }
 
 impl<'t> Parser<'t> {
@@ -181,8 +188,10 @@ impl<'t> Parser<'t> {
         let length = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
         let mut errors = Vec::new();
         for problem in self.errors {
-            let Problem { span, message, excerpt } = problem;
-            let mut error = Error::at(Code::Parse, self.name, self.text, span, message);
+            let Problem { span, error, hints, excerpt } = problem;
+            let is_empty = error == SyntaxError::EmptyModule;
+            let mistake = Mistake::Syntax { error, hints };
+            let mut error = Error::at(Code::Parse, self.name, self.text, span, mistake);
             if excerpt {
                 error = error.with_excerpt(self.text);
                 if self.text.as_bytes().get(span.start as usize) == Some(&b'\n') {
@@ -193,7 +202,7 @@ impl<'t> Parser<'t> {
                     // OPA counts the characters it has read.
                     error.column = error.column.saturating_sub(1);
                 }
-            } else if error.message == EMPTY_MODULE {
+            } else if is_empty {
                 (error.line, error.column) = (0, 0);
             }
             errors.push(error);
@@ -231,13 +240,13 @@ impl<'t> Parser<'t> {
                     // OPA looks no further at what stands in the package's place.
                     self.statements.clear();
                     self.strictness.clear();
-                    self.error_in_statement(self.span_from(start), "package expected");
+                    self.error_in_statement(self.span_from(start), SyntaxError::PackageExpected);
                 }
             }
             first = false;
         }
         if first {
-            self.error_in_statement(Span::default(), EMPTY_MODULE);
+            self.error_in_statement(Span::default(), SyntaxError::EmptyModule);
         }
         let (package, package_span) = package?;
         Some(Module {

@@ -83,7 +83,7 @@ struct Size {
     reads_documents: bool,
 }
 
-/// Texts and numbers, told apart whatever they are.
+/// Texts and numbers, whose digests differ whatever they are.
 #[derive(Default)]
 struct Text(Sha256);
 

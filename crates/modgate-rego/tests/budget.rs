@@ -44,7 +44,7 @@ impl Run {
     fn spent(&self) -> bool {
         let error = self.result.as_ref().err();
         error.is_some_and(|error| {
-            error.code == Code::Cancel && error.message.contains(" budget of ")
+            error.code == Code::Cancel && error.mistake.to_string().contains(" budget of ")
         })
     }
 
@@ -406,7 +406,10 @@ fn long_chains_of_rules_fit_the_stack() {
                     assert!(length > 100, "{kind}: {error}");
                     // Frames differ between builds, so a chain may reach the limit of bytes first.
                     let ends = ["nests too deep", "exceeded its budget"];
-                    assert!(ends.iter().any(|end| error.message.contains(*end)), "{kind}: {error}");
+                    assert!(
+                        ends.iter().any(|end| error.mistake.to_string().contains(*end)),
+                        "{kind}: {error}"
+                    );
                 }
             }
         }
@@ -486,7 +489,7 @@ fn every_few_thousand_steps_the_clock_is_seen() {
     let clock = CountingClock::default();
     let run = run_here(source, &Json::Null, limits, &clock);
     assert!(run.spent(), "{}", run.brief());
-    let message = run.result.expect_err("time").message;
+    let message = run.result.expect_err("time").mistake.to_string();
     assert_eq!(message, "evaluation exceeded its time budget of 20 ms");
     assert!(clock.readings() < 30, "looked {} times", clock.readings());
 }

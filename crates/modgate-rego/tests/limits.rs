@@ -163,7 +163,7 @@ fn many_rules() {
         .collect();
     let errors = quickly("rules", || Program::compile(&modules, &Capabilities::default()))
         .expect_err("too many dependencies");
-    assert!(errors[0].message.contains("too many ways"), "{}", errors[0]);
+    assert!(errors[0].mistake.to_string().contains("too many ways"), "{}", errors[0]);
 }
 
 #[test]

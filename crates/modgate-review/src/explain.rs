@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use modgate_engine::{
     Decision, Plan, PolicyId, Snapshot, Trace,
     constraint::{ConstraintOutcome, ConstraintTrace},
-    explain::{Outcome, RuleTrace},
+    explain::{RuleOutcome, RuleTrace},
 };
 use modgate_value::{Value, diag::Source};
 
@@ -29,7 +29,7 @@ impl Shown<'_> {
     /// Rules asked for by name; otherwise the candidates, or all.
     pub fn rule(&self, rule: &RuleTrace) -> bool {
         if self.named.is_empty() {
-            return self.all || !matches!(rule.outcome, Outcome::NotCandidate(_));
+            return self.all || !matches!(rule.outcome, RuleOutcome::NotCandidate(_));
         }
         let PolicyId { kind, namespace, name, .. } = &rule.policy;
         self.named.iter().any(|wanted| is_named(wanted, kind, namespace, name))

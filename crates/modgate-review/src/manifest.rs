@@ -193,6 +193,7 @@ pub fn diagnose(problem: &Problem, source: Option<&Source>) -> Diagnostic {
         modgate_engine::Severity::Error => Diagnostic::error(message),
     };
     diagnostic.help.clone_from(&problem.help);
+    diagnostic.missing.clone_from(&problem.missing);
     diagnostic.code = problem.code.map(|code| code.as_str());
     match (source, problem.position) {
         (Some(source), Some(position)) => {

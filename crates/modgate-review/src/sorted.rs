@@ -148,7 +148,7 @@ pub fn drop_consequences(findings: &mut Vec<Diagnostic>) {
     if findings.iter().any(|it| missing_policy(it).is_some()) {
         let unread = unread(findings, "AdmissionPolicy");
         findings.retain(|it| {
-            let name = missing_policy(it).map(str::to_lowercase);
+            let name = missing_policy(it).map(|name| name.to_lowercase());
             !name.is_some_and(|name| unread.iter().any(|text| has_word(text, &name)))
         });
     }
@@ -162,10 +162,9 @@ pub fn drop_consequences(findings: &mut Vec<Diagnostic>) {
 }
 
 /// The name of the policy that a binding names and that was not found.
-fn missing_policy(finding: &Diagnostic) -> Option<&str> {
+fn missing_policy(finding: &Diagnostic) -> Option<&Str> {
     let is_it = finding.code == Some(Code::NoEffect.as_str());
-    let (_, rest) = finding.message.split_once("there is no policy `").filter(|_| is_it)?;
-    rest.split('`').next().filter(|name| !name.is_empty())
+    finding.missing.as_ref().filter(|name| is_it && !name.is_empty())
 }
 
 /// The texts with policies of this kind that are no YAML, in small letters.
@@ -181,8 +180,7 @@ fn unread(findings: &[Diagnostic], kind: &str) -> Vec<String> {
 
 /// Whether a text names the template that a constraint waits for, as a word.
 fn is_template_of(text: &str, waiting: &Diagnostic) -> bool {
-    let Some((_, rest)) = waiting.message.rsplit_once("template \"") else { return false };
-    let name = rest.split('"').next().unwrap_or_default();
+    let name = waiting.missing.as_deref().unwrap_or_default();
     !name.is_empty() && has_word(text, name)
 }
 

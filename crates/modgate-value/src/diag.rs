@@ -6,6 +6,8 @@
 
 use std::{fmt, ops::Range, sync::Arc};
 
+use crate::Str;
+
 /// A named text that spans point into: a file, a template's Rego, a ModRule's expression.
 ///
 /// Cloning costs two reference counts.
@@ -198,6 +200,8 @@ pub struct Diagnostic {
     pub labels: Vec<Label>,
     /// Advice to the user.
     pub help: Option<String>,
+    /// The name of an object whose absence this is: where it is found after all, nothing is wrong.
+    pub missing: Option<Str>,
 }
 
 impl Diagnostic {
@@ -211,6 +215,7 @@ impl Diagnostic {
             span: Span::default(),
             labels: Vec::new(),
             help: None,
+            missing: None,
         }
     }
 

@@ -10,7 +10,7 @@ use anyhow::Result;
 use modgate_engine::{
     Plan, PolicyId, Position, Trace,
     constraint::{Arena, ConstraintOutcome, ConstraintTrace},
-    explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
+    explain::{CriterionTrace, OperationTrace, RuleOutcome, RuleTrace},
 };
 use modgate_policies::manifest;
 use modgate_report::Format;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 let mut rules: Vec<&RuleTrace> =
                     trace.modrules.iter().filter(|rule| shown.rule(rule)).collect();
                 rules.sort_by_key(|rule| {
-                    !matches!(rule.outcome, Outcome::Failed(_) | Outcome::Rejected(_))
+                    !matches!(rule.outcome, RuleOutcome::Failed(_) | RuleOutcome::Rejected(_))
                 });
                 if index > 0 {
                     writeln!(out)?;
@@ -159,12 +159,12 @@ fn rank(trace: &ConstraintTrace) -> u8 {
 
 fn explain_rule(out: &mut impl Write, rule: &RuleTrace, terminal: &Terminal) -> Result<()> {
     let (tone, outcome) = match &rule.outcome {
-        Outcome::NotCandidate(why) => (Tone::Faint, format!("not considered: {why}")),
-        Outcome::NoMatch => (Tone::Faint, "no match".to_owned()),
-        Outcome::Matched => (Tone::Good, "matched".to_owned()),
-        Outcome::Patched => (Tone::Good, "matched, patched".to_owned()),
-        Outcome::Rejected(entry) => (Tone::Bad, format!("matched, rejected: {entry}")),
-        Outcome::Failed(why) => (Tone::Bad, format!("failed: {why}")),
+        RuleOutcome::NotCandidate(why) => (Tone::Faint, format!("not considered: {why}")),
+        RuleOutcome::NoMatch => (Tone::Faint, "no match".to_owned()),
+        RuleOutcome::Matched => (Tone::Good, "matched".to_owned()),
+        RuleOutcome::Patched => (Tone::Good, "matched, patched".to_owned()),
+        RuleOutcome::Rejected(entry) => (Tone::Bad, format!("matched, rejected: {entry}")),
+        RuleOutcome::Failed(why) => (Tone::Bad, format!("failed: {why}")),
         _ => (Tone::Notice, "unknown outcome".to_owned()),
     };
     writeln!(

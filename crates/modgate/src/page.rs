@@ -10,7 +10,7 @@ use modgate_engine::{
         secrets::{self, SecretValues},
     },
     constraint::{Arena, ConstraintOutcome},
-    explain::Outcome,
+    explain::RuleOutcome,
 };
 use modgate_policies::{PolicySet, PolicyStore};
 use modgate_review::decision;
@@ -206,8 +206,8 @@ pub(crate) fn explanation(plan: &mut Plan, trace: &Trace, which: Explained) -> R
         .modrules
         .iter()
         .filter(|rule| match rule.outcome {
-            Outcome::NotCandidate(_) => false,
-            Outcome::NoMatch => which == Explained::Matching,
+            RuleOutcome::NotCandidate(_) => false,
+            RuleOutcome::NoMatch => which == Explained::Matching,
             _ => true,
         })
         .collect();

@@ -8,7 +8,7 @@ use modgate_engine::{
     Plan, PlannedConstraint, PlannedResultant, Stage, Trace,
     admissionpolicy::{ChangeTrace, MutatingOutcome, MutatingPolicyTrace, MutationTrace},
     constraint::Arena,
-    explain::{Outcome, RuleTrace},
+    explain::{RuleOutcome, RuleTrace},
     mutation::{MutatorOutcome, MutatorTrace, Note, What},
 };
 use modgate_report::Format;
@@ -327,13 +327,13 @@ impl<W: Write> Printer<'_, W> {
 
     fn rule(&mut self, rule: &RuleTrace) -> Result<()> {
         let (tone, outcome) = match &rule.outcome {
-            Outcome::NotCandidate(_) | Outcome::NoMatch if !self.all => return Ok(()),
-            Outcome::NotCandidate(why) => (Tone::Faint, format!("not considered: {why}")),
-            Outcome::NoMatch => (Tone::Faint, "no match".to_owned()),
-            Outcome::Matched => (Tone::Good, "matched".to_owned()),
-            Outcome::Patched => (Tone::Good, "matched, patched".to_owned()),
-            Outcome::Rejected(entry) => (Tone::Bad, format!("matched, rejected: {entry}")),
-            Outcome::Failed(why) => (Tone::Bad, format!("failed: {why}")),
+            RuleOutcome::NotCandidate(_) | RuleOutcome::NoMatch if !self.all => return Ok(()),
+            RuleOutcome::NotCandidate(why) => (Tone::Faint, format!("not considered: {why}")),
+            RuleOutcome::NoMatch => (Tone::Faint, "no match".to_owned()),
+            RuleOutcome::Matched => (Tone::Good, "matched".to_owned()),
+            RuleOutcome::Patched => (Tone::Good, "matched, patched".to_owned()),
+            RuleOutcome::Rejected(entry) => (Tone::Bad, format!("matched, rejected: {entry}")),
+            RuleOutcome::Failed(why) => (Tone::Bad, format!("failed: {why}")),
             _ => (Tone::Notice, "unknown outcome".to_owned()),
         };
         writeln!(

@@ -281,6 +281,7 @@ impl<'t> Input<'t> {
             span: None,
             message,
             help: help.map(str::to_owned),
+            missing: None,
         };
         self.terminal.diagnostic(&manifest::diagnose(&problem, Some(source)));
     }

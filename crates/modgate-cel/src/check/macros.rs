@@ -9,6 +9,7 @@ use modgate_value::diag::Span;
 use super::Checker;
 use crate::{
     ast::{Expr, Macro},
+    issue::Mistake,
     types::Type,
 };
 
@@ -90,13 +91,7 @@ impl<'e> Checker<'e> {
                 self.solution.unify(&Type::Dyn, &range);
                 (Type::Dyn, Type::Dyn)
             }
-            other => {
-                let message = format!(
-                    "expression of type '{other}' cannot be range of a comprehension (must be \
-                     list, map, or dynamic)"
-                );
-                (self.fail(span, message), Type::Error)
-            }
+            other => (self.fail(span, Mistake::NoElements(other.clone())), Type::Error),
         };
         names.iter().cloned().zip([first, second]).collect()
     }
@@ -118,7 +113,7 @@ impl<'e> Checker<'e> {
     /// The step of a loop must have the type of the accumulator.
     fn accumulate(&mut self, accumulator: &Type, step: &Type, span: Span) {
         if !self.solution.unify(accumulator, step) {
-            self.fail(span, format!("expected type '{accumulator}' but found '{step}'"));
+            self.wrong_type(span, accumulator.clone(), step);
         }
     }
 

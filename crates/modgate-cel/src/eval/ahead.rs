@@ -33,7 +33,7 @@ impl Variables {
             name: key(at),
             value: key(at),
             exact: Key::NONE,
-            told: true,
+            keyed: true,
             common: false,
         });
         let Some(keys) = VariableKeys::new(numbered) else { return Ahead::default() };

@@ -12,7 +12,7 @@ use super::Machine;
 use crate::{
     check::Env,
     error::EvalError,
-    memo::{Kept, Key, Known, Memo, Shared, Spent, Told, VariableKeys},
+    memo::{InCommon, Kept, Key, Known, Memo, Shared, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
     reads::Read,
     types::{ObjectType, Type},
@@ -154,7 +154,7 @@ pub struct Evaluation<'a> {
     depth: Cell<u32>,
     sharing: Option<(&'a Memo<'a>, &'a VariableKeys)>,
     /// The values that it shares with other constraints of the policy; only while sharing.
-    told: Option<&'a Told<'a>>,
+    in_common: Option<&'a InCommon<'a>>,
     /// The variables that what is running has read, by their places; only while sharing.
     read: Cell<u64>,
     /// The same in their order, after those that what is around it has read.
@@ -227,7 +227,7 @@ impl<'a> Evaluation<'a> {
             unsettled: Cell::new(0),
             depth: Cell::new(0),
             sharing: None,
-            told: None,
+            in_common: None,
             read: Cell::new(0),
             order: Order::default(),
             elsewhere: Cell::new(Spent::default()),
@@ -239,8 +239,8 @@ impl<'a> Evaluation<'a> {
     #[must_use]
     pub fn sharing(self, memo: &'a Memo<'a>, keys: &'a VariableKeys) -> Self {
         let policy = std::ptr::from_ref(self.variables).addr();
-        let told = Some(memo.told(policy, self.variables.all.len(), self.arena));
-        Self { sharing: Some((memo, keys)), told, ..self }
+        let in_common = Some(memo.in_common(policy, self.variables.all.len(), self.arena));
+        Self { sharing: Some((memo, keys)), in_common, ..self }
     }
 
     /// Pays for variables again, and does not look again for what they came to in another evaluation of the same
@@ -353,8 +353,8 @@ impl<'a> Evaluation<'a> {
             let found = self.shared((memo, keys), key, || self.compute(program));
             self.unsettled.set(self.unsettled.get().saturating_add(found.cost));
             self.paid.set(self.paid.get() | place(index));
-            if let (Some(told), Some(shared)) = (self.told, found.shared) {
-                self.tell(told, index, shared, keys);
+            if let (Some(in_common), Some(shared)) = (self.in_common, found.shared) {
+                self.keep_common(in_common, index, shared, keys);
             }
             Slot { value: found.value, shared: found.shared }
         });

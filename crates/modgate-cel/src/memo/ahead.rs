@@ -64,7 +64,7 @@ impl Known {
             Kept::Value(value) => Ok(Fixed::of(value, &mut Room::default())?),
             other => Err(other.result().err()?),
         };
-        let same = digest(&told(&result));
+        let same = digest(&text_of(&result));
         Some(Self { result, spent: shared.spent, behind, same })
     }
 
@@ -77,10 +77,10 @@ impl Known {
 }
 
 /// A text that differs where results do.
-fn told(result: &Result<Fixed, EvalError>) -> String {
+fn text_of(result: &Result<Fixed, EvalError>) -> String {
     let mut text = String::new();
     match result {
-        Ok(value) => value.tell(&mut text),
+        Ok(value) => value.write_to(&mut text),
         Err(error) => text = format!("error {error:?}"),
     }
     text
@@ -164,7 +164,7 @@ impl Fixed {
         })
     }
 
-    fn tell(&self, text: &mut String) {
+    fn write_to(&self, text: &mut String) {
         let count = |text: &mut String, what: &str, count: usize| {
             text.push_str(&format!("{what} {count};"));
         };
@@ -177,18 +177,18 @@ impl Fixed {
             }
             Self::List(items) => {
                 count(text, "list", items.len());
-                items.iter().for_each(|item| item.tell(text));
+                items.iter().for_each(|item| item.write_to(text));
             }
             Self::Map(entries) => {
                 count(text, "map", entries.len());
                 for (key, value) in entries {
-                    key.tell(text);
-                    value.tell(text);
+                    key.write_to(text);
+                    value.write_to(text);
                 }
             }
             Self::Optional(inner) => {
                 count(text, "optional", inner.iter().count());
-                inner.iter().for_each(|inner| inner.tell(text));
+                inner.iter().for_each(|inner| inner.write_to(text));
             }
         }
     }

@@ -374,6 +374,7 @@ fn problem(severity: Severity, field: &str, message: &str) -> Problem {
         span: Some(Span::new(4, 5)),
         message: message.to_owned(),
         help: None,
+        missing: None,
     }
 }
 

@@ -273,13 +273,11 @@ impl Problems {
             CompileError::Check(errors) => errors.issues.first(),
             _ => None,
         };
-        let message = error.to_string();
-        let said = issue.map_or(message.as_str(), |issue| issue.message.as_str());
         self.0.push(PolicyProblem {
-            help: advice_about_policy(text, said),
+            help: advice_about_policy(text, error),
             field,
             expression: Some((text.clone(), issue.map(|issue| issue.span))),
-            message,
+            message: error.to_string(),
         });
     }
 }

@@ -57,7 +57,7 @@ impl Activation for Scope<'_> {
 }
 
 /// The result of one evaluation of a policy, before its binding's actions.
-pub(super) struct Outcome {
+pub(super) struct PolicyResult {
     /// Validations that failed, with their positions.
     pub(super) failed: Vec<Failed>,
     annotations: Vec<(Str, String)>,
@@ -223,7 +223,7 @@ impl CompiledPolicy {
         param: Option<&Value>,
         budget: &Budget<'_>,
         meter: Meter<'_>,
-    ) -> Outcome {
+    ) -> PolicyResult {
         let spent = Spent::of(budget);
         let outcome = self.evaluate(input, asked, param, budget);
         self.base.usage.add(meter.shard, spent.until_now(budget));
@@ -236,7 +236,7 @@ impl CompiledPolicy {
         asked: &Asked<'_>,
         param: Option<&Value>,
         budget: &Budget<'_>,
-    ) -> Outcome {
+    ) -> PolicyResult {
         let none = Value::Null;
         let params = param.unwrap_or(&none);
         let arena = Arena::new();
@@ -248,7 +248,7 @@ impl CompiledPolicy {
             budget,
         ) {
             Ok(true) => {}
-            Ok(false) => return Outcome::nothing(),
+            Ok(false) => return PolicyResult::nothing(),
             Err(message) => return self.failed_as_a_whole(message),
         }
         let variables = &self.base.variables;
@@ -270,7 +270,7 @@ impl CompiledPolicy {
             Scope { input, params, asked: None, without_namespace: false, is_condition: false };
         let messages = Evaluation::new(&silent, variables, &arena, budget, left);
         let failed = self.failures(results, &messages);
-        let mut outcome = Outcome { failed, ..Outcome::nothing() };
+        let mut outcome = PolicyResult { failed, ..PolicyResult::nothing() };
         let evaluation = Evaluation::new(&silent, variables, &arena, budget, limits);
         match self.annotate(&evaluation, &mut outcome) {
             Ok(()) => outcome,
@@ -278,14 +278,14 @@ impl CompiledPolicy {
         }
     }
 
-    fn failed_as_a_whole(&self, message: String) -> Outcome {
+    fn failed_as_a_whole(&self, message: String) -> PolicyResult {
         let failed = match self.base.failure_policy {
             FailurePolicy::Ignore => Vec::new(),
             FailurePolicy::Fail => {
                 vec![Failed { index: 0, validation: None, reason: Reason::Invalid, message }]
             }
         };
-        Outcome { failed, ..Outcome::nothing() }
+        PolicyResult { failed, ..PolicyResult::nothing() }
     }
 
     /// The validations that deny. Every message expression is evaluated, those of validations that
@@ -326,7 +326,7 @@ impl CompiledPolicy {
     fn annotate<'a>(
         &'a self,
         evaluation: &Evaluation<'a>,
-        outcome: &mut Outcome,
+        outcome: &mut PolicyResult,
     ) -> Result<(), String> {
         let fails = self.base.failure_policy == FailurePolicy::Fail;
         for annotation in &self.audit_annotations {
@@ -406,7 +406,7 @@ impl Validation {
     }
 }
 
-impl Outcome {
+impl PolicyResult {
     /// The findings that deny, warn or are audited, whatever the actions are.
     pub(super) fn messages(&self) -> Vec<String> {
         let failed = self.failed.iter().map(|failed| &failed.message);
@@ -422,7 +422,7 @@ impl Outcome {
 fn act(
     policy: &CompiledPolicy,
     binding: &CompiledBinding,
-    outcome: Outcome,
+    outcome: PolicyResult,
     annotations: &mut BTreeMap<String, Vec<String>>,
     decision: &mut PolicyDecision,
 ) {

@@ -91,7 +91,7 @@ struct Run<'r> {
 }
 
 /// Why a mutation has no result.
-enum Failure {
+enum MutationFailure {
     /// It counts as `failurePolicy` says.
     Policy(String),
     /// It fails the request.
@@ -252,8 +252,10 @@ impl Run<'_> {
             let made = apply(policy, mutation, input, params, asked, self, &arena, &current);
             let (failure, after) = match made {
                 Ok(made) => (None, Ok(made)),
-                Err(Failure::Policy(message)) => (Some(None), Err(message)),
-                Err(Failure::Request(reason, message)) => (Some(Some(reason)), Err(message)),
+                Err(MutationFailure::Policy(message)) => (Some(None), Err(message)),
+                Err(MutationFailure::Request(reason, message)) => {
+                    (Some(Some(reason)), Err(message))
+                }
             };
             applied.push(AppliedMutation {
                 patch_type: mutation.patch.as_str(),
@@ -330,14 +332,14 @@ fn apply(
     run: &Run<'_>,
     arena: &Arena,
     object: &Value,
-) -> Result<Value, Failure> {
+) -> Result<Value, MutationFailure> {
     let scope =
         Scope { input, params, asked: Some(asked), without_namespace: false, is_condition: false };
     let limits = CostLimits::VALIDATIONS;
     let evaluation = Evaluation::new(&scope, &policy.base.variables, arena, run.budget, limits);
     let value = mutation.expression.evaluate(&evaluation).map_err(|failure| match failure {
         ExpressionFailure::OutOfBudget(message) | ExpressionFailure::Error(message) => {
-            Failure::Policy(message)
+            MutationFailure::Policy(message)
         }
     })?;
     let types = run.surroundings.types;
@@ -352,7 +354,7 @@ fn texts(object: &Value) -> (&str, &str) {
     (text("apiVersion"), text("kind"))
 }
 
-fn configure(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Failure> {
+fn configure(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, MutationFailure> {
     let (api_version, kind) = texts(object);
     let (group, version) = split_api_version(api_version);
     let ty = types.of(api_version, kind);
@@ -367,13 +369,13 @@ fn configure(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Fai
     if is_of_subresource
         || ty.is_none() && kinds::of_group(group).is_some_and(|it| it.contains(&kind))
     {
-        return Err(Failure::Policy(format!(
+        return Err(MutationFailure::Policy(format!(
             "error applying patch: failed to convert patch object to typed object: no \
              corresponding type for {group}/{version}, Kind={kind}"
         )));
     }
     let Some(ty) = ty else {
-        return Err(Failure::Request(
+        return Err(MutationFailure::Request(
             Reason::ServiceUnavailable,
             format!(
                 "Resource kind {group}/{version}, Kind={kind} not found. There can be a delay \
@@ -383,18 +385,18 @@ fn configure(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Fai
     };
     let misnamed = value.misnamed();
     if !misnamed.is_empty() {
-        return Err(Failure::Policy(format!("type mismatch: {}", misnamed.join("\n"))));
+        return Err(MutationFailure::Policy(format!("type mismatch: {}", misnamed.join("\n"))));
     }
-    let mut patch = value.to_json().map_err(|error| Failure::Policy(error.to_string()))?;
+    let mut patch = value.to_json().map_err(|error| MutationFailure::Policy(error.to_string()))?;
     if let Value::Object(members) = &mut patch {
         members.insert("apiVersion", api_version.into());
         members.insert("kind", kind.into());
     }
     let merged = merge::apply(types, ty, object, &patch)
-        .map_err(|error| Failure::Policy(format!("error applying patch: {error}")))?;
+        .map_err(|error| MutationFailure::Policy(format!("error applying patch: {error}")))?;
     let typed = types.is_builtin(api_version, kind);
     if let Some(misfit) = types.misfit(ty, &merged).filter(|_| typed) {
-        return Err(Failure::Policy(format!(
+        return Err(MutationFailure::Policy(format!(
             "unable to convert unstructured object to {group}/{version}, Kind={kind}: {}",
             misfit.conversion()
         )));
@@ -402,13 +404,13 @@ fn configure(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Fai
     Ok(if typed { patch::without_nulls(&merged, 0) } else { merged })
 }
 
-fn patched(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Failure> {
-    let operations = operations(value).map_err(Failure::Policy)?;
+fn patched(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, MutationFailure> {
+    let operations = operations(value).map_err(MutationFailure::Policy)?;
     let made = match patch::apply(object, &operations) {
         Ok(made) => made,
-        Err(patch::Failure::Test) => return Ok(object.clone()),
-        Err(patch::Failure::Error(message)) => {
-            return Err(Failure::Policy(format!("JSON Patch: {message}")));
+        Err(patch::PatchFailure::Test) => return Ok(object.clone()),
+        Err(patch::PatchFailure::Error(message)) => {
+            return Err(MutationFailure::Policy(format!("JSON Patch: {message}")));
         }
     };
     let (api_version, kind) = texts(object);
@@ -424,14 +426,14 @@ fn patched(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Failu
         .map(|field| format!("unknown field {field:?}"))
         .collect();
     if !unknown.is_empty() {
-        return Err(Failure::Request(
+        return Err(MutationFailure::Request(
             Reason::InternalError,
             format!("Internal error occurred: strict decoding error: {}", unknown.join(", ")),
         ));
     }
     if let Some(misfit) = types.misfit(ty, &made).filter(|_| types.misfit(ty, object).is_none()) {
         let message = format!("Internal error occurred: {}", misfit.decoding());
-        return Err(Failure::Request(Reason::InternalError, message));
+        return Err(MutationFailure::Request(Reason::InternalError, message));
     }
     Ok(patch::without_nulls(&made, 0))
 }

@@ -17,15 +17,15 @@ pub(super) struct Operation {
 
 /// Why a patch was not applied.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum PatchFailure {
     /// A `test` was not met: the object stays as it was.
     Test,
     /// The API server's text.
     Error(String),
 }
 
-fn failed<T>(message: impl Into<String>) -> Result<T, Failure> {
-    Err(Failure::Error(message.into()))
+fn failed<T>(message: impl Into<String>) -> Result<T, PatchFailure> {
+    Err(PatchFailure::Error(message.into()))
 }
 
 /// The document with all operations applied.
@@ -33,7 +33,7 @@ fn failed<T>(message: impl Into<String>) -> Result<T, Failure> {
 /// # Errors
 ///
 /// At the first operation that does not apply.
-pub(super) fn apply(document: &Value, operations: &[Operation]) -> Result<Value, Failure> {
+pub(super) fn apply(document: &Value, operations: &[Operation]) -> Result<Value, PatchFailure> {
     let mut document = document.clone();
     let mut copied = 0;
     for operation in operations {
@@ -43,13 +43,13 @@ pub(super) fn apply(document: &Value, operations: &[Operation]) -> Result<Value,
             "add" => insert("add", &mut document, path, new())?,
             "remove" => {
                 remove(&mut document, path).map_err(|problem| match problem {
-                    Problem::NoParent => Failure::Error(format!(
+                    Problem::NoParent => PatchFailure::Error(format!(
                         "remove operation does not apply: doc is missing path: \"{path}\": \
                          missing value"
                     )),
-                    Problem::Other(message) => {
-                        Failure::Error(format!("error in remove for path: '{path}': {message}"))
-                    }
+                    Problem::Other(message) => PatchFailure::Error(format!(
+                        "error in remove for path: '{path}': {message}"
+                    )),
                 })?;
             }
             "replace" => replace(&mut document, path, new())?,
@@ -57,7 +57,7 @@ pub(super) fn apply(document: &Value, operations: &[Operation]) -> Result<Value,
                 let found = source("move", &document, from)?;
                 remove(&mut document, from).map_err(|problem| {
                     let (key, message) = (last(from), problem.message());
-                    Failure::Error(format!("error in move for path: '{key}': {message}"))
+                    PatchFailure::Error(format!("error in move for path: '{key}': {message}"))
                 })?;
                 insert("move", &mut document, path, found)?;
             }
@@ -183,7 +183,7 @@ fn change(
     }
 }
 
-fn insert(op: &str, document: &mut Value, path: &str, value: Value) -> Result<(), Failure> {
+fn insert(op: &str, document: &mut Value, path: &str, value: Value) -> Result<(), PatchFailure> {
     let levels = path.matches('/').count() + value.depth();
     if levels > MAX_DEPTH {
         return failed(format!("the object would nest more than {MAX_DEPTH} levels"));
@@ -212,7 +212,7 @@ fn insert(op: &str, document: &mut Value, path: &str, value: Value) -> Result<()
         _ => Ok(()),
     });
     done.map_err(|problem| {
-        Failure::Error(match (problem, op) {
+        PatchFailure::Error(match (problem, op) {
             (Problem::NoParent, "add") => format!(
                 "add operation does not apply: doc is missing path: \"{path}\": missing value"
             ),
@@ -247,7 +247,7 @@ fn remove(document: &mut Value, path: &str) -> Result<(), Problem> {
     })
 }
 
-fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), Failure> {
+fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), PatchFailure> {
     if path.is_empty() {
         if !matches!(value, Value::Object(_) | Value::Array(_)) {
             return failed("replace operation value must be object or array: %!w(<nil>)");
@@ -279,13 +279,13 @@ fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), Failure
             Problem::NoParent => "path",
             Problem::Other(_) => "key",
         };
-        Failure::Error(format!(
+        PatchFailure::Error(format!(
             "replace operation does not apply: doc is missing {what}: {path}: missing value"
         ))
     })
 }
 
-fn source(op: &str, document: &Value, from: &str) -> Result<Value, Failure> {
+fn source(op: &str, document: &Value, from: &str) -> Result<Value, PatchFailure> {
     if from.is_empty() {
         return failed(format!(
             "{op} operation failed to decode from: operation, missing from field: missing value"
@@ -305,14 +305,14 @@ fn source(op: &str, document: &Value, from: &str) -> Result<Value, Failure> {
     }
 }
 
-fn test(document: &Value, path: &str, wanted: Option<&Value>) -> Result<(), Failure> {
+fn test(document: &Value, path: &str, wanted: Option<&Value>) -> Result<(), PatchFailure> {
     if path.is_empty() {
-        return if Some(document) == wanted { Ok(()) } else { Err(Failure::Test) };
+        return if Some(document) == wanted { Ok(()) } else { Err(PatchFailure::Test) };
     }
     match find(document, path) {
         Ok(None) if wanted.is_none() => Ok(()),
         Ok(Some(found)) if Some(found) == wanted => Ok(()),
-        Ok(_) => Err(Failure::Test),
+        Ok(_) => Err(PatchFailure::Test),
         Err(Problem::NoParent) => {
             failed(format!("test operation does not apply: is missing path: {path}: missing value"))
         }

@@ -311,7 +311,7 @@ impl PolicySet {
     }
 
     /// Removes a policy.
-    pub fn remove_policy(&mut self, kind: PolicyKind, name: &str) {
+    pub(crate) fn remove_policy(&mut self, kind: PolicyKind, name: &str) {
         match kind {
             PolicyKind::Validating => drop(self.validating.policies.remove(name)),
             PolicyKind::Mutating => drop(self.mutating.policies.remove(name)),
@@ -319,7 +319,7 @@ impl PolicySet {
     }
 
     /// Removes a binding of policies of this kind.
-    pub fn remove_binding(&mut self, kind: PolicyKind, name: &str) {
+    pub(crate) fn remove_binding(&mut self, kind: PolicyKind, name: &str) {
         match kind {
             PolicyKind::Validating => self.validating.remove_binding(name),
             PolicyKind::Mutating => self.mutating.remove_binding(name),
@@ -404,14 +404,14 @@ impl PolicySet {
     }
 
     /// The policies without a binding: they have no effect.
-    pub fn unbound(&self) -> impl Iterator<Item = (PolicyKind, &Str)> {
+    pub(crate) fn unbound(&self) -> impl Iterator<Item = (PolicyKind, &Str)> {
         let mutating = self.mutating.unbound().map(|name| (PolicyKind::Mutating, name));
         mutating.chain(self.validating.unbound().map(|name| (PolicyKind::Validating, name)))
     }
 
     /// modgate's bindings of policies that the API server evaluates by others: they have no effect.
     /// Name, and name of the policy.
-    pub fn doubled_bindings(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str)> {
+    pub(crate) fn doubled_bindings(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str)> {
         let mutating =
             self.mutating.doubled().map(|it| (PolicyKind::Mutating, &it.name, &it.policy));
         let validating =
@@ -429,7 +429,7 @@ impl PolicySet {
 
     /// Validations whose warnings the API server drops, because they quote an expression of several lines:
     /// the name of the policy, and the position in `spec.validations`.
-    pub fn dropped_warnings(&self) -> impl Iterator<Item = (&Str, usize)> {
+    pub(crate) fn dropped_warnings(&self) -> impl Iterator<Item = (&Str, usize)> {
         let warns = |policy: &&Arc<CompiledPolicy>| {
             let mut bindings = self.validating.bindings_of(policy.name());
             bindings.any(|binding| binding.actions.contains(&ValidationAction::Warn))
@@ -444,7 +444,7 @@ impl PolicySet {
 
     /// The bindings that name parameters of a policy without `paramKind`, and those that name none of a policy with one:
     /// name, name of the policy, and whether it has a `paramKind`.
-    pub fn bindings_at_odds(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str, bool)> {
+    pub(crate) fn bindings_at_odds(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str, bool)> {
         let mutating = self.mutating.at_odds();
         let validating = self.validating.at_odds();
         mutating.map(|(it, with)| (PolicyKind::Mutating, &it.name, &it.policy, with)).chain(
@@ -453,7 +453,7 @@ impl PolicySet {
     }
 
     /// The bindings whose policy is not there: they have no effect. Name, and name of the policy.
-    pub fn unused_bindings(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str)> {
+    pub(crate) fn unused_bindings(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str)> {
         let mutating =
             self.mutating.unused().map(|it| (PolicyKind::Mutating, &it.name, &it.policy));
         let validating =

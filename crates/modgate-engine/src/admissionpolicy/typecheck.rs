@@ -48,7 +48,7 @@ impl ExpressionWarning {
         self.issues
             .iter()
             .flat_map(|(kind, errors)| errors.issues.iter().map(move |it| (kind.as_str(), it)))
-            .filter(move |(_, issue)| seen.insert((issue.span.start, issue.message.clone())))
+            .filter(move |(_, issue)| seen.insert((issue.span.start, issue.to_string())))
     }
 }
 

@@ -180,7 +180,7 @@ impl Admission {
     /// As part of this operation: that of the request an object is generated for. What is generated
     /// for a deletion is deleted, too.
     #[must_use]
-    pub fn with_operation(mut self, operation: Option<Operation>) -> Self {
+    pub(crate) fn with_operation(mut self, operation: Option<Operation>) -> Self {
         let Some(operation) = operation else { return self };
         self.operation = operation.as_str().into();
         let mut members = self.review.as_object().cloned().unwrap_or_default();

@@ -20,8 +20,8 @@ use std::{
 
 use modgate_api::templates::{CelSource, CelSourceError, FailurePolicy};
 use modgate_cel::{
-    Arena, CompileError, CostLimits, EvalError, Evaluation, Key, Memo, Program, Type, Val,
-    Variables,
+    Arena, CompileError, CostLimits, EvalError, Evaluation, Issue, Key, Memo, Mistake, Program,
+    Type, Val, Variables,
 };
 use modgate_value::{Budget, DecodeError, Object, Str, Value, diag::Span, near};
 
@@ -258,8 +258,10 @@ impl CelDriver {
             match validation.expression.holds_shared(&evaluation, key_of(index).0) {
                 Ok(true) => {}
                 Ok(false) => found.push((index, validation, None)),
-                Err(Failure::Error(message)) => found.push((index, validation, Some(message))),
-                Err(Failure::OutOfBudget(message)) => return fails(message),
+                Err(ExpressionFailure::Error(message)) => {
+                    found.push((index, validation, Some(message)))
+                }
+                Err(ExpressionFailure::OutOfBudget(message)) => return fails(message),
             }
         }
         if found.is_empty() {
@@ -292,9 +294,9 @@ impl CelDriver {
             let key = keys.map_or(Key::NONE, |keys| keys.of_condition(index));
             match condition.holds_shared(evaluation, key) {
                 Ok(held) => holds &= held,
-                Err(Failure::OutOfBudget(message)) => return Err(message),
-                Err(Failure::Error(message)) if errors.contains(&message) => {}
-                Err(Failure::Error(message)) => errors.push(message),
+                Err(ExpressionFailure::OutOfBudget(message)) => return Err(message),
+                Err(ExpressionFailure::Error(message)) if errors.contains(&message) => {}
+                Err(ExpressionFailure::Error(message)) => errors.push(message),
             }
         }
         if !holds {
@@ -333,7 +335,7 @@ impl CelDriver {
 }
 
 /// Why an expression has no value.
-pub(crate) enum Failure {
+pub(crate) enum ExpressionFailure {
     /// Nothing else may be evaluated.
     OutOfBudget(String),
     Error(String),
@@ -354,16 +356,26 @@ impl Expression {
     }
 
     /// Whether its value is `true`.
-    pub(crate) fn holds<'a>(&'a self, evaluation: &Evaluation<'a>) -> Result<bool, Failure> {
+    pub(crate) fn holds<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+    ) -> Result<bool, ExpressionFailure> {
         self.holds_shared(evaluation, Key::NONE)
     }
 
     /// As [`holds`](Self::holds), with a key by which the evaluation may share the outcome.
-    fn holds_shared<'a>(&'a self, evaluation: &Evaluation<'a>, key: Key) -> Result<bool, Failure> {
+    fn holds_shared<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        key: Key,
+    ) -> Result<bool, ExpressionFailure> {
         self.evaluate_shared(evaluation, key).map(|value| matches!(value, Val::Bool(true)))
     }
 
-    pub(crate) fn evaluate<'a>(&'a self, evaluation: &Evaluation<'a>) -> Result<Val<'a>, Failure> {
+    pub(crate) fn evaluate<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+    ) -> Result<Val<'a>, ExpressionFailure> {
         self.evaluate_shared(evaluation, Key::NONE)
     }
 
@@ -371,15 +383,17 @@ impl Expression {
         &'a self,
         evaluation: &Evaluation<'a>,
         key: Key,
-    ) -> Result<Val<'a>, Failure> {
+    ) -> Result<Val<'a>, ExpressionFailure> {
         let program = self
             .program
             .as_ref()
-            .map_err(|error| Failure::Error(format!("compilation error: {error}")))?;
+            .map_err(|error| ExpressionFailure::Error(format!("compilation error: {error}")))?;
         match evaluation.evaluate_shared(program, key) {
             Ok(value) => Ok(value),
-            Err(error @ EvalError::OutOfBudget) => Err(Failure::OutOfBudget(error.to_string())),
-            Err(error) => Err(Failure::Error(format!(
+            Err(error @ EvalError::OutOfBudget) => {
+                Err(ExpressionFailure::OutOfBudget(error.to_string()))
+            }
+            Err(error) => Err(ExpressionFailure::Error(format!(
                 "expression '{}' resulted in error: {error}",
                 excerpt(&self.text)
             ))),
@@ -444,25 +458,27 @@ fn problems_of(
     error: &CompileError,
     variables: &[&str],
 ) -> Vec<TemplateProblem> {
-    let problem = |span: Option<Span>, message: String| TemplateProblem {
+    let problem = |span: Option<Span>, message: String, help: Option<String>| TemplateProblem {
         severity: Severity::Error,
         code: None,
         field: field.to_owned(),
         text: Some(text.into()),
         span,
-        help: advice::advice(text, &message, variables),
-        message: advice::shortened(&message),
+        message,
+        help,
     };
     let CompileError::Check(errors) = error else {
-        return vec![problem(None, error.to_string())];
+        return vec![problem(None, error.to_string(), advice::of_whole(text, error))];
     };
     // A misspelt function leaves its variable undeclared, and an unknown token leaves the text behind
     // it without meaning: the first error is enough.
-    let first = errors.issues.first();
-    let stops = first.is_some_and(|issue| {
-        let starts = ["Syntax error", "reserved identifier", "undeclared"];
-        starts.iter().any(|start| issue.message.starts_with(start))
+    let stops = |issue: &Issue| {
+        matches!(issue.mistake, Mistake::Syntax(_) | Mistake::Reserved(_) | Mistake::Undeclared(_))
+    };
+    let most = if errors.issues.first().is_some_and(stops) { 1 } else { usize::MAX };
+    let problems = errors.issues.iter().take(most).map(|issue| {
+        let help = advice::advice(text, &issue.mistake, variables);
+        problem(Some(advice::named(text, issue)), advice::shortened(&issue.mistake), help)
     });
-    let issues = errors.issues.iter().take(if stops { 1 } else { usize::MAX });
-    issues.map(|issue| problem(Some(advice::named(text, issue)), issue.message.clone())).collect()
+    problems.collect()
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use modgate_api::{
     constraints::{self as wire, Constraint},
     matching::Match,
+    schema::{self, FieldError},
     templates::CEL_ENGINE,
 };
 use modgate_rego::Program;
@@ -95,12 +96,12 @@ pub enum ConstraintError {
     #[error("invalid Constraint: {0}")]
     Decode(#[from] DecodeError),
     /// It does not hang together (AD-30, MA-20).
-    #[error("invalid Constraint: {message}")]
+    #[error("invalid Constraint: {reason}")]
     Invalid {
         /// The field, such as `spec.match`; empty for the whole.
         field: String,
         /// Its error.
-        message: String,
+        reason: InvalidConstraint,
     },
     /// The errors of the generated CRD's schema (AD-31).
     #[error("schema validation failed: {message}")]
@@ -124,15 +125,69 @@ pub enum ConstraintError {
     Defaults(#[from] Exhausted),
 }
 
+/// Why a constraint does not hang together. Displays as the original's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidConstraint {
+    /// Its name is none that Kubernetes allows.
+    #[error("invalid name: {}", gofmt::quote(&.0.join("\n")))]
+    Name(Vec<String>),
+    /// Its version is not served.
+    #[error(
+        "unsupported version {} for Constraint {}; supported versions: map[{}]",
+        gofmt::quote(version),
+        gofmt::quote(name),
+        wire::VERSIONS.map(|version| format!("{version}:true")).join(" ")
+    )]
+    Version {
+        /// The version.
+        version: String,
+        /// The name of the constraint.
+        name: String,
+    },
+    /// A member of the match block that should be an object.
+    #[error(
+        "{} accessor error: {value} is of the type {kind}, expected map[string]interface{{}}",
+        path.iter().map(|name| format!(".{name}")).collect::<String>()
+    )]
+    NoObject {
+        /// Where it is.
+        path: Vec<&'static str>,
+        /// The value, as Go prints it.
+        value: String,
+        /// Its type in Go.
+        kind: &'static str,
+    },
+    /// A selector with a member of the wrong type.
+    #[error("Could not convert JSON to LabelSelector: {0}")]
+    SelectorType(DecodeError),
+    /// A selector that Kubernetes refuses. The paths of the errors begin with `spec.labelSelector` for either selector
+    /// (MA-20).
+    #[error("{}", schema::aggregate(.0))]
+    Selector(Vec<FieldError>),
+    /// Fields that the schema does not have.
+    #[error("unknown fields: [{}]", .0.join(" "))]
+    UnknownFields(Vec<String>),
+    /// Another error.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for InvalidConstraint {
+    fn from(message: String) -> Self {
+        Self::Other(message)
+    }
+}
+
 impl ConstraintError {
     /// An error about the whole constraint.
-    pub(super) fn invalid(message: String) -> Self {
-        Self::at("", message)
+    pub(super) fn invalid(reason: impl Into<InvalidConstraint>) -> Self {
+        Self::at("", reason)
     }
 
     /// An error about a field.
-    pub(super) fn at(field: &str, message: String) -> Self {
-        Self::Invalid { field: field.to_owned(), message }
+    pub(super) fn at(field: &str, reason: impl Into<InvalidConstraint>) -> Self {
+        Self::Invalid { field: field.to_owned(), reason: reason.into() }
     }
 
     /// The field with the error, as Kubernetes writes paths.

@@ -17,7 +17,7 @@ use modgate_value::{
 };
 use serde::Deserialize as _;
 
-use super::compile::ConstraintError;
+use super::compile::{ConstraintError, InvalidConstraint};
 
 /// The budget for checking one schema, or one constraint against it.
 const CHECK: Limits = Limits { steps: 10_000_000, bytes: 16 << 20, time: Duration::MAX };
@@ -332,7 +332,7 @@ impl ConstraintSchema {
         check_selectors(constraint)?;
         let problems = names::subdomain(name);
         if !problems.is_empty() {
-            return invalid(format!("invalid name: {}", gofmt::quote(&problems.join("\n"))));
+            return Err(ConstraintError::invalid(InvalidConstraint::Name(problems)));
         }
         if kind != self.kind {
             // Name and kind have changed places in the original; tools may know the text.
@@ -342,12 +342,8 @@ impl ConstraintSchema {
             ));
         }
         if !wire::VERSIONS.contains(&version) {
-            let served = wire::VERSIONS.map(|version| format!("{version}:true"));
-            return invalid(format!(
-                "unsupported version {} for Constraint {quoted_name}; supported versions: map[{}]",
-                gofmt::quote(version),
-                served.join(" ")
-            ));
+            let (version, name) = (version.to_owned(), name.to_owned());
+            return Err(ConstraintError::invalid(InvalidConstraint::Version { version, name }));
         }
         let budget = Budget::new(CHECK, &Frozen);
         let Some(schema) = self.whole() else {
@@ -363,8 +359,8 @@ impl ConstraintSchema {
         }
         let unknown = schema.unknown_fields(constraint, &budget)?;
         if let Some(first) = unknown.first() {
-            let message = format!("unknown fields: [{}]", unknown.join(" "));
-            return Err(ConstraintError::at(first, message));
+            let field = first.clone();
+            return Err(ConstraintError::at(&field, InvalidConstraint::UnknownFields(unknown)));
         }
         Ok(())
     }
@@ -408,22 +404,23 @@ fn name_problems(
 fn check_selectors(constraint: &Value) -> Result<(), ConstraintError> {
     for member in ["labelSelector", "namespaceSelector"] {
         let Some(value) = nested_map(constraint, &["spec", "match", member])? else { continue };
-        let selector = LabelSelector::deserialize(value).map_err(|error| {
-            ConstraintError::invalid(format!("Could not convert JSON to LabelSelector: {error}"))
-        })?;
+        let selector = LabelSelector::deserialize(value)
+            .map_err(|error| ConstraintError::invalid(InvalidConstraint::SelectorType(error)))?;
         let errors = names::selector(&selector, "spec.labelSelector");
         if !errors.is_empty() {
-            // Both selectors are called by one name (MA-20).
-            return Err(ConstraintError::at("spec.match", schema::aggregate(&errors)));
+            return Err(ConstraintError::at("spec.match", InvalidConstraint::Selector(errors)));
         }
     }
     Ok(())
 }
 
 /// The map at a path, if it is there, with the errors of Go's accessors.
-fn nested_map<'v>(value: &'v Value, path: &[&str]) -> Result<Option<&'v Value>, ConstraintError> {
+fn nested_map<'v>(
+    value: &'v Value,
+    path: &[&'static str],
+) -> Result<Option<&'v Value>, ConstraintError> {
     let wrong = |depth: usize, value: &Value| {
-        let path = path.iter().take(depth).map(|name| format!(".{name}")).collect::<String>();
+        let path = path.iter().take(depth).copied().collect();
         let kind = match value {
             Value::Null => "<nil>",
             Value::Bool(_) => "bool",
@@ -433,10 +430,8 @@ fn nested_map<'v>(value: &'v Value, path: &[&str]) -> Result<Option<&'v Value>, 
             Value::Array(_) => "[]interface {}",
             Value::Object(_) => "map[string]interface {}",
         };
-        Err(ConstraintError::invalid(format!(
-            "{path} accessor error: {} is of the type {kind}, expected map[string]interface{{}}",
-            gofmt::text(value)
-        )))
+        let value = gofmt::text(value).into_owned();
+        Err(ConstraintError::invalid(InvalidConstraint::NoObject { path, value, kind }))
     };
     let mut found = value;
     for (index, name) in path.iter().enumerate() {

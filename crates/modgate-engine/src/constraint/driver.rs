@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
         self.arena.allocated_bytes() > self.room
     }
 
-    /// As [`Arena::take_looked`].
+    /// As `Arena::take_looked`.
     pub(super) fn take_looked(&self) -> bool {
         self.arena.looked.swap(false, Ordering::Relaxed)
     }
@@ -234,7 +234,7 @@ impl Arena {
 
     /// Whether any evaluation since the last time looked at the inventory. What did not does not
     /// depend on it, whatever its policy [may read](Driver::reads).
-    pub fn take_looked(&mut self) -> bool {
+    pub(crate) fn take_looked(&mut self) -> bool {
         std::mem::take(self.looked.get_mut())
     }
 

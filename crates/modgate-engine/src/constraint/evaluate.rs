@@ -102,9 +102,9 @@ pub fn review<'c>(
     evaluation: Evaluation<'_>,
     arena: &mut Arena,
 ) -> Vec<Violation> {
-    let mut all: Vec<Found<'c>> = Vec::new();
+    let mut all: Vec<FoundViolation<'c>> = Vec::new();
     sharing(constraints, admission, evaluation, arena, &|| {}, &mut |constraint, applied, _| {
-        Found::add(&mut all, constraint, applied);
+        FoundViolation::add(&mut all, constraint, applied);
     });
     sorted(all)
 }
@@ -139,7 +139,7 @@ pub fn review_each<'c>(
         begin,
         &mut |constraint, applied, session| {
             let mut all = Vec::new();
-            Found::add(&mut all, constraint, applied);
+            FoundViolation::add(&mut all, constraint, applied);
             let violations = sorted(all);
             done(Reviewed { constraint, violations, looked: session.take_looked() });
         },
@@ -182,20 +182,20 @@ fn sharing<'c>(
 type Applied<'c> = (&'c [EnforcementAction], Vec<RawViolation>);
 
 /// A violation, and the constraint that has it.
-struct Found<'c> {
+struct FoundViolation<'c> {
     constraint: &'c CompiledConstraint,
     actions: &'c [EnforcementAction],
     raw: RawViolation,
 }
 
-impl<'c> Found<'c> {
+impl<'c> FoundViolation<'c> {
     fn add(all: &mut Vec<Self>, constraint: &'c CompiledConstraint, applied: Option<Applied<'c>>) {
         let Some((actions, violations)) = applied else { return };
         all.extend(violations.into_iter().map(|raw| Self { constraint, actions, raw }));
     }
 }
 
-impl Found<'_> {
+impl FoundViolation<'_> {
     fn action(&self) -> &str {
         self.constraint.enforcement().name()
     }
@@ -217,10 +217,10 @@ impl Found<'_> {
 }
 
 /// Violations in their order. There are many of few actions, and most messages differ in their first words.
-fn sorted(mut all: Vec<Found<'_>>) -> Vec<Violation> {
+fn sorted(mut all: Vec<FoundViolation<'_>>) -> Vec<Violation> {
     let Some(mut keys) = keys(&all) else {
         all.sort_by(order);
-        return all.into_iter().map(Found::violation).collect();
+        return all.into_iter().map(FoundViolation::violation).collect();
     };
     keys.sort_by(|(a, at), (b, other)| {
         a.cmp(b).then_with(|| match (all.get(*at), all.get(*other)) {
@@ -228,17 +228,17 @@ fn sorted(mut all: Vec<Found<'_>>) -> Vec<Violation> {
             _ => Ordering::Equal,
         })
     });
-    let mut left: Vec<Option<Found<'_>>> = all.into_iter().map(Some).collect();
+    let mut left: Vec<Option<FoundViolation<'_>>> = all.into_iter().map(Some).collect();
     let mut violations = Vec::with_capacity(left.len());
     for (_, at) in keys {
-        violations.extend(left.get_mut(at).and_then(Option::take).map(Found::violation));
+        violations.extend(left.get_mut(at).and_then(Option::take).map(FoundViolation::violation));
     }
     violations
 }
 
 /// The first sort keys of violations (the rank of the action and the beginning of the message) with
 /// the index of each; `None` if there are too many actions.
-fn keys(all: &[Found<'_>]) -> Option<Vec<(u128, usize)>> {
+fn keys(all: &[FoundViolation<'_>]) -> Option<Vec<(u128, usize)>> {
     let mut actions: Vec<&str> = Vec::new();
     for found in all {
         let action = found.action();
@@ -309,7 +309,7 @@ fn of_constraint<'a, 'c: 'a>(
     Some((actions, violations))
 }
 
-fn order(a: &Found<'_>, b: &Found<'_>) -> Ordering {
+fn order(a: &FoundViolation<'_>, b: &FoundViolation<'_>) -> Ordering {
     let by = |text: fn(&CompiledConstraint) -> &Str| text(a.constraint).cmp(text(b.constraint));
     let messages = || a.raw.message.cmp(&b.raw.message);
     a.action()

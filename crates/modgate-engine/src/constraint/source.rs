@@ -309,8 +309,7 @@ fn disabled_call(module: &Module, options: &TemplateOptions) -> Option<Error> {
         }
     });
     let (name, span) = refused?;
-    let message = format!("undefined function {name}: it is switched off (REGO-8)");
-    Some(Error::of_call(&module.name, &module.text, span, message, "use `external_data`"))
+    Some(Error::of_disabled_call(&module.name, &module.text, span, name, "use `external_data`"))
 }
 
 fn place(module: &Module, span: Span) -> SourcePlace {

@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// Notes where the template of that name came from, for explanations.
-    pub fn set_template_source(&mut self, source: PolicySource) {
+    pub(crate) fn set_template_source(&mut self, source: PolicySource) {
         let id = template_id(&source.id().name);
         self.template_sources.insert(id, source);
     }
@@ -137,7 +137,7 @@ impl Store {
 
     /// Removes a template; its constraints wait for another of its name. Says whether there was
     /// one.
-    pub fn remove_template(&mut self, name: &str) -> bool {
+    pub(crate) fn remove_template(&mut self, name: &str) -> bool {
         let Some(template) = self.templates.remove(template_id(name).as_str()) else {
             return false;
         };
@@ -178,7 +178,7 @@ impl Store {
     }
 
     /// Removes a constraint; says whether there was one.
-    pub fn remove_constraint(&mut self, key: &ConstraintKey) -> bool {
+    pub(crate) fn remove_constraint(&mut self, key: &ConstraintKey) -> bool {
         self.set(key, None);
         self.constraints.remove(key).is_some()
     }

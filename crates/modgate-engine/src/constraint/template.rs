@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use modgate_api::templates::{self as wire, ConstraintTemplate, FailurePolicy, RegoSource, Target};
+use modgate_rego::Mistake;
 use modgate_value::{DecodeError, Str, Value, diag::Span, gofmt, near};
 
 use super::{
@@ -514,7 +515,7 @@ fn rego_problems(resource: &Value, errors: &[modgate_rego::Error]) -> Vec<Templa
             text: text.map(Str::from),
             span: text.map(|_| span),
             field,
-            message: format!("{}: {}{details}", error.code, error.message),
+            message: format!("{}: {}{details}", error.code, error.mistake),
             help,
         });
     }
@@ -527,9 +528,9 @@ fn follows(
     error: &modgate_rego::Error,
     errors: &[modgate_rego::Error],
 ) -> bool {
-    let unsafe_in = |error: &modgate_rego::Error| {
-        let is_unsafe = error.code == modgate_rego::Code::UnsafeVar;
-        is_unsafe.then(|| error.message.split(' ').nth(1).unwrap_or_default().to_owned())
+    let unsafe_in = |error: &modgate_rego::Error| match &error.mistake {
+        Mistake::UnsafeVariable { name, .. } => Some(name.clone()),
+        _ => None,
     };
     let Some((text, name)) = text.zip(unsafe_in(error)) else { return false };
     let is_made = |name: &str| {

@@ -5,7 +5,7 @@ use modgate_value::Value;
 use crate::{
     PolicyId, Snapshot,
     coverage::{Coverage, Hits, PlaceKind},
-    explain::{Outcome, RuleTrace},
+    explain::{RuleOutcome, RuleTrace},
     matching::Criterion,
     mutation::{MutatorOutcome, MutatorTrace},
 };
@@ -52,10 +52,10 @@ impl Coverage {
         for item in &trace.criteria {
             self.decides(criterion(item.index), PlaceKind::Match, Some(item.positive));
         }
-        if let Outcome::Rejected(_) = trace.outcome {
+        if let RuleOutcome::Rejected(_) = trace.outcome {
             self.known(REJECT_MESSAGE.to_owned(), PlaceKind::Message, Hits::plain(1));
         }
-        if trace.outcome != Outcome::Patched {
+        if trace.outcome != RuleOutcome::Patched {
             return;
         }
         let applied = |index: usize| {

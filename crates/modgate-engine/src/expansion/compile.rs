@@ -186,7 +186,7 @@ impl CompiledTemplate {
     }
 
     /// Whether it expands objects of this kind.
-    pub fn applies_to(&self, kind: &GroupVersionKind) -> bool {
+    pub(crate) fn applies_to(&self, kind: &GroupVersionKind) -> bool {
         self.apply_to.iter().any(|entry| entry.names(kind))
     }
 

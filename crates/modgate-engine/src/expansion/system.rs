@@ -196,7 +196,7 @@ impl ExpansionSystem {
     }
 
     /// The enabled templates that expand objects of this kind, by name (`fix-expansion-order`).
-    pub fn for_kind(
+    pub(crate) fn for_kind(
         &self,
         kind: &GroupVersionKind,
     ) -> impl Iterator<Item = &Arc<CompiledTemplate>> {

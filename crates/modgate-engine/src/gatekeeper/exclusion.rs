@@ -46,7 +46,7 @@ impl Exclusions {
 }
 
 /// The name exclusions look at: a Namespace's own, or that of the request's namespace (EX-3).
-pub fn subject_namespace(request: &AdmissionRequest) -> &str {
+pub(crate) fn subject_namespace(request: &AdmissionRequest) -> &str {
     if !kind_of(request).is_namespace() {
         return &request.namespace;
     }

@@ -8,10 +8,10 @@ use super::{Installation, kind_of};
 use crate::Decision;
 
 /// The label that exempts a namespace from the webhooks.
-pub const IGNORE_LABEL: &str = "admission.gatekeeper.sh/ignore";
+pub(crate) const IGNORE_LABEL: &str = "admission.gatekeeper.sh/ignore";
 
 /// The label that exempts a namespace from ModRules where it is `true`: KubeMod's.
-pub const MODRULE_IGNORE_LABEL: &str = "admission.kubemod.io/ignore";
+pub(crate) const MODRULE_IGNORE_LABEL: &str = "admission.kubemod.io/ignore";
 
 /// The namespaces that may carry an ignore label; nothing else follows from being one (IL-3).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct ExemptNamespaces {
 
 impl ExemptNamespaces {
     /// Whether the namespace may carry the label.
-    pub fn contain(&self, name: &str) -> bool {
+    pub(crate) fn contain(&self, name: &str) -> bool {
         self.names.iter().any(|exempt| exempt == name)
             || self.prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
             || self.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()))

@@ -2,14 +2,16 @@
 
 use modgate_api::{
     constraints::{self, EnforcementAction, EnforcementPoint},
-    meta,
     schema::Schema,
 };
 use modgate_value::{Value, near};
 
 use super::Lints;
 use super::values::{self, OPERATORS, SELECTORS, point_at};
-use crate::{Code, PolicySource, Problem, constraint::CompiledTemplate};
+use crate::{
+    Code, PolicySource, Problem,
+    constraint::{CompiledTemplate, ConstraintError, InvalidConstraint},
+};
 
 /// The members of `spec`, which stand beside it where they are indented too little.
 const SPEC: [&str; 5] = [
@@ -34,27 +36,13 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
     }
 }
 
-/// Adds place and advice to what the checks said, whose words are the original's.
+/// Adds place and advice to the problem of a constraint that is refused, whose message is the original's.
 pub(crate) fn advise(
     problem: &mut Problem,
     source: &PolicySource,
     template: Option<&CompiledTemplate>,
+    error: &ConstraintError,
 ) {
-    if let Some(field) = unknown_field(&problem.message) {
-        problem.help = Some(match SPEC.contains(&field.as_str()) {
-            true => format!("it belongs to `spec`: indent it below `spec:`, as `spec.{field}`"),
-            false => match of_parameters(&field, template) {
-                Some(name) => format!(
-                    "it is a parameter: write it below `parameters`, as `spec.parameters.{name}`"
-                ),
-                None => known_fields(&field, template),
-            },
-        });
-        problem.position = source.key_position(&field);
-        problem.message = "unknown field".to_owned();
-        problem.field = field;
-        return;
-    }
     if problem.field == "spec.enforcementAction" {
         let action = source.object.path(&["spec", "enforcementAction"]).and_then(Value::as_str);
         let known = EnforcementAction::ALL.map(EnforcementAction::as_str);
@@ -66,41 +54,43 @@ pub(crate) fn advise(
         }
         return;
     }
-    if problem.message.contains("not a valid selector operator") {
-        point_at(problem, source, &SELECTORS, &OPERATORS, "the operators are");
-        return;
-    }
-    if problem.field == "spec.match" && super::refused::in_constraint(problem, source) {
-        return;
-    }
-    if problem.message.contains("Could not convert JSON to LabelSelector: matchLabels")
-        && let Some(field) = label_that_is_no_text(&source.object)
-    {
-        problem.position = source.position(&field);
-        problem.field = field;
-        return;
-    }
-    if problem.message.contains("unsupported version ") {
-        let api_version = source.object.get("apiVersion").and_then(Value::as_str);
-        let (_, version) = meta::split_api_version(api_version.unwrap_or_default());
-        let known = constraints::VERSIONS;
-        problem.help = Some(near::did_you_mean_or(version, &known, "the versions are"));
-        problem.position = source.position("apiVersion");
-        "apiVersion".clone_into(&mut problem.field);
-        problem.code = Some(Code::UnknownVersion);
-        return;
-    }
-    // `.spec.match.labelSelector accessor error: [a] is of the type []interface {}, ...`
-    let accessed = problem.message.split_once(" accessor error: ");
-    if let Some((_, field)) = accessed.and_then(|(before, _)| before.rsplit_once(" .")) {
-        let field = field.to_owned();
-        problem.position = source.position(&field);
-        problem.field = field;
-        return;
-    }
-    if problem.message.contains("invalid name: ") {
-        "metadata.name".clone_into(&mut problem.field);
-        problem.position = source.position("metadata.name");
+    let ConstraintError::Invalid { reason, .. } = error else { return };
+    match reason {
+        InvalidConstraint::UnknownFields(fields) => {
+            let Some(field) = fields.first() else { return };
+            problem.help = Some(unknown_field(field, template));
+            problem.position = source.key_position(field);
+            problem.message = "unknown field".to_owned();
+            problem.field.clone_from(field);
+        }
+        InvalidConstraint::Selector(errors) => {
+            if errors.iter().any(|error| error.path.ends_with(".operator")) {
+                point_at(problem, source, &SELECTORS, &OPERATORS, "the operators are");
+            } else if let Some(first) = errors.first() {
+                super::refused::in_constraint(problem, source, &first.path);
+            }
+        }
+        InvalidConstraint::SelectorType(error) if error.path.starts_with("matchLabels") => {
+            let Some(field) = label_that_is_no_text(&source.object) else { return };
+            problem.position = source.position(&field);
+            problem.field = field;
+        }
+        InvalidConstraint::Version { version, .. } => {
+            let known = constraints::VERSIONS;
+            problem.help = Some(near::did_you_mean_or(version, &known, "the versions are"));
+            problem.position = source.position("apiVersion");
+            "apiVersion".clone_into(&mut problem.field);
+            problem.code = Some(Code::UnknownVersion);
+        }
+        InvalidConstraint::NoObject { path, .. } => {
+            problem.field = path.join(".");
+            problem.position = source.position(&problem.field);
+        }
+        InvalidConstraint::Name(_) => {
+            "metadata.name".clone_into(&mut problem.field);
+            problem.position = source.position("metadata.name");
+        }
+        _ => {}
     }
 }
 
@@ -113,11 +103,17 @@ fn label_that_is_no_text(object: &Value) -> Option<String> {
     })
 }
 
-/// The first of `unknown fields: [spec.match.kinds[0].kind spec.x]`.
-fn unknown_field(message: &str) -> Option<String> {
-    let (_, list) = message.split_once("unknown fields: [")?;
-    let list = list.strip_suffix(']').unwrap_or(list);
-    list.split([' ', ',']).next().filter(|field| !field.is_empty()).map(str::to_owned)
+/// The advice about a field that the schema does not have.
+fn unknown_field(field: &str, template: Option<&CompiledTemplate>) -> String {
+    if SPEC.contains(&field) {
+        return format!("it belongs to `spec`: indent it below `spec:`, as `spec.{field}`");
+    }
+    match of_parameters(field, template) {
+        Some(name) => {
+            format!("it is a parameter: write it below `parameters`, as `spec.parameters.{name}`")
+        }
+        None => known_fields(field, template),
+    }
 }
 
 /// The name of a parameter that stands beside `parameters`.

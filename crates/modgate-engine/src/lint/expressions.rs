@@ -58,7 +58,7 @@ pub(super) fn parts<'v>(value: &'v Value, field: &str, lists: &[(&str, &[&str])]
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ExpressionFinding {
     pub(crate) code: Code,
     /// The number of the part.
     pub(crate) part: usize,
@@ -81,7 +81,11 @@ pub(crate) enum Owner<'p> {
 }
 
 /// Everything about the expressions of one policy, about these objects.
-pub(crate) fn lint(parts: &[Part<'_>], objects: &Objects<'_>, owner: Owner<'_>) -> Vec<Found> {
+pub(crate) fn lint(
+    parts: &[Part<'_>],
+    objects: &Objects<'_>,
+    owner: Owner<'_>,
+) -> Vec<ExpressionFinding> {
     // What does not parse is an error.
     let parsed: Vec<Option<Expr>> = parts.iter().map(|part| parse(part.text).ok()).collect();
     let (is_template, parameters) = match owner {
@@ -126,12 +130,12 @@ struct Lints<'e> {
     names: Vec<(&'e str, Places<'e>, bool)>,
     variables: Vec<(&'e str, Places<'e>, bool)>,
     left: usize,
-    found: Vec<Found>,
+    found: Vec<ExpressionFinding>,
 }
 
 impl<'e> Lints<'e> {
     fn push(&mut self, code: Code, span: Span, message: String, help: Option<String>) {
-        self.found.push(Found { code, part: self.part, span, message, help });
+        self.found.push(ExpressionFinding { code, part: self.part, span, message, help });
     }
 
     /// Checks an expression and everything in it. The parser bounds the depth.

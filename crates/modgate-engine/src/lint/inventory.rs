@@ -4,12 +4,12 @@ use modgate_api::{kinds, meta};
 use modgate_rego::ast::{Module, Term, TermKind};
 use modgate_value::near;
 
-use super::{Definitions, matching, object::newest, rego::Found};
+use super::{Definitions, matching, object::newest, rego::RegoFinding};
 use crate::Code;
 
 /// Everything about the references of one module.
-pub(super) fn lint(module: &Module, definitions: &Definitions) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+pub(super) fn lint(module: &Module, definitions: &Definitions) -> Vec<RegoFinding> {
+    let mut found: Vec<RegoFinding> = Vec::new();
     module.visit_terms(&mut |term| {
         let TermKind::Ref(parts) = &term.kind else { return };
         let Some(wrong) = reference(parts, definitions) else { return };
@@ -29,7 +29,7 @@ fn text(term: &Term) -> Option<&str> {
 
 /// The mistake in `data.inventory.cluster[GROUP_VERSION][KIND]` or
 /// `data.inventory.namespace[NAMESPACE][GROUP_VERSION][KIND]`.
-fn reference(parts: &[Term], definitions: &Definitions) -> Option<Found> {
+fn reference(parts: &[Term], definitions: &Definitions) -> Option<RegoFinding> {
     let [root, inventory, scope, rest @ ..] = parts else { return None };
     let is_data = matches!(&root.kind, TermKind::Var(name) if name == "data");
     if !is_data || text(inventory) != Some("inventory") {
@@ -42,7 +42,7 @@ fn reference(parts: &[Term], definitions: &Definitions) -> Option<Found> {
     };
     let never = |term: &Term, message: String, help: Option<String>| {
         let message = format!("{message}, so the inventory never has it");
-        Some(Found { code: Code::NeverMatches, span: term.span, message, help })
+        Some(RegoFinding { code: Code::NeverMatches, span: term.span, message, help })
     };
     let name = kind.and_then(text);
     let Some(api_version) = text(version) else {
@@ -103,7 +103,7 @@ fn reference(parts: &[Term], definitions: &Definitions) -> Option<Found> {
         false => ("has a namespace", "data.inventory.namespace[NAMESPACE][VERSION][KIND][NAME]"),
     };
     let help = Some(format!("it is in `{right}`"));
-    Some(Found {
+    Some(RegoFinding {
         code: Code::NeverMatches,
         span: kind.span,
         message: format!("`{name}` {what}, so this part of the inventory never has it"),

@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 64;
 pub(super) fn lint(lints: &mut Lints<'_>) {
     let mut found = Vec::new();
     visit(lints.object(), &mut Vec::new(), &mut found);
-    for Found { path, at, message, help } in found {
+    for OddPlace { path, at, message, help } in found {
         let pointer = path.iter().fold(String::new(), |pointer, name| below(&pointer, name));
         let positions = lints.source.positions.as_ref();
         let position = positions.map(|all| match at {
@@ -48,7 +48,7 @@ fn field_of(path: &[String]) -> String {
     field
 }
 
-struct Found {
+struct OddPlace {
     path: Vec<String>,
     /// The letter within a text; `None` for one in the last key.
     at: Option<Span>,
@@ -56,7 +56,7 @@ struct Found {
     help: String,
 }
 
-fn visit(value: &Value, path: &mut Vec<String>, found: &mut Vec<Found>) {
+fn visit(value: &Value, path: &mut Vec<String>, found: &mut Vec<OddPlace>) {
     if found.len() >= MAX_FOUND || path.len() > MAX_DEPTH {
         return;
     }
@@ -67,7 +67,7 @@ fn visit(value: &Value, path: &mut Vec<String>, found: &mut Vec<Found>) {
                 if let Some((_, letter, name)) = odd::first_unseen(key) {
                     let message = format!("the key has {name}, which is not seen");
                     let help = odd::advice(letter).unwrap_or_default();
-                    found.push(Found { path: path.clone(), at: None, message, help });
+                    found.push(OddPlace { path: path.clone(), at: None, message, help });
                 }
                 if !FOR_PEOPLE.contains(&key.as_str()) {
                     visit(value, path, found);
@@ -84,14 +84,14 @@ fn visit(value: &Value, path: &mut Vec<String>, found: &mut Vec<Found>) {
         }
         Value::String(text) => {
             if let Some((at, letter, name)) = odd::first_unseen(text) {
-                found.push(Found {
+                found.push(OddPlace {
                     path: path.clone(),
                     at: Some(Span::new(at, at + letter.len_utf8())),
                     message: format!("the text has {name}, which is not seen"),
                     help: odd::advice(letter).unwrap_or_default(),
                 });
             } else if odd::is_typeset_quotation(text) {
-                found.push(Found {
+                found.push(OddPlace {
                     path: path.clone(),
                     at: Some(Span::new(0, text.len())),
                     message: "the quotation marks are letters of typesetting, so they are a part of the text"

@@ -397,7 +397,7 @@ pub(crate) enum What<'s> {
     Misspelt(&'s str, String),
     /// The elements of the list have no field of this name; those that they have.
     Key(&'s str, Vec<String>),
-    /// A member of a list, whose elements may be told apart by this field.
+    /// A member of a list, whose elements this field may distinguish.
     OfList(&'s str, Option<String>),
     /// An element of what is no list.
     NoList,

@@ -56,34 +56,34 @@ fn quoted(message: &str) -> Option<&str> {
 }
 
 /// Marks the part of a selector that a constraint's error names below `spec`, and the API below `spec.match`.
-pub(super) fn in_constraint(problem: &mut Problem, source: &PolicySource) -> bool {
-    let start = SELECTORS.iter().find_map(|name| problem.message.find(&format!("spec.{name}.")));
-    let rest = start.and_then(|start| problem.message.get(start..)).unwrap_or_default();
-    let Some((path, _)) = rest.split_once(": ") else { return false };
-    let Some(below) = path.strip_prefix("spec.") else { return false };
-    // The message has the same words for either selector.
-    let is_there = |path: &str| source.object.pointer(&crate::policy::pointer(path)).is_some();
+pub(super) fn in_constraint(problem: &mut Problem, source: &PolicySource, path: &str) {
+    let Some(below) = path.strip_prefix("spec.") else { return };
+    // The error has the same name for either selector.
+    let at = |path: &str| source.object.pointer(&crate::policy::pointer(path));
     let other = below.replacen("labelSelector.", "namespaceSelector.", 1);
-    let is_other =
-        !is_there(&format!("spec.match.{below}")) && is_there(&format!("spec.match.{other}"));
+    let is_there =
+        |below: &str| at(&format!("spec.match.{}", below.trim_end_matches(".values"))).is_some();
+    let is_other = !is_there(below) && is_there(&other);
     let below = if is_other { other.as_str() } else { below };
+    let Some(expression) = below.strip_suffix(".values") else {
+        return mark(problem, source, format!("spec.match.{below}"));
+    };
     // What is missing has no place; the operator wants it.
-    let field = match below.strip_suffix(".values") {
-        Some(expression) if rest.contains("must be specified") => format!("{expression}.operator"),
-        _ => below.to_owned(),
-    };
-    problem.help = match rest {
-        _ if rest.contains("must be specified when `operator`") => Some(
-            "add `values: [\"a\"]`, or ask whether the label is there: `operator: Exists`"
-                .to_owned(),
-        ),
-        _ if rest.contains("may not be specified when `operator`") => {
-            Some("leave `values` out, or compare with them: `operator: In`".to_owned())
+    let operator = format!("spec.match.{expression}.operator");
+    match at(&operator).and_then(Value::as_str) {
+        Some("In" | "NotIn") => {
+            problem.help = Some(
+                "add `values: [\"a\"]`, or ask whether the label is there: `operator: Exists`"
+                    .to_owned(),
+            );
+            mark(problem, source, operator);
         }
-        _ => None,
-    };
-    mark(problem, source, format!("spec.match.{field}"));
-    true
+        _ => {
+            problem.help =
+                Some("leave `values` out, or compare with them: `operator: In`".to_owned());
+            mark(problem, source, format!("spec.match.{below}"));
+        }
+    }
 }
 
 /// Marks the part of a mutator that its error quotes.

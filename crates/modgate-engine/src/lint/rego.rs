@@ -21,7 +21,7 @@ mod formats;
 
 /// Something that is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct RegoFinding {
     pub(super) code: Code,
     /// The bytes of the module's text.
     pub(super) span: Span,
@@ -49,7 +49,7 @@ type Variables<'m> = BTreeMap<&'m str, Places<'m>>;
 
 /// The result of the rules of one name: the members of a set, or a value.
 #[derive(Debug, Clone, PartialEq)]
-struct Outcome<'m> {
+struct RuleValues<'m> {
     is_set: bool,
     places: Places<'m>,
 }
@@ -59,7 +59,7 @@ pub(super) fn lint<'m>(
     module: &'m Module,
     parameters: Option<&'m Value>,
     objects: &'m Objects<'m>,
-) -> Vec<Found> {
+) -> Vec<RegoFinding> {
     let mut found = Vec::new();
     let known = Known { objects, parameters };
     let paths = Paths::of(module, known, true);
@@ -85,7 +85,7 @@ struct Paths<'m> {
     known: Known<'m, 'm>,
     /// Whether the place of a value counts that may be a default instead. A default has a type of its own.
     with_defaults: bool,
-    rules: BTreeMap<&'m str, Outcome<'m>>,
+    rules: BTreeMap<&'m str, RuleValues<'m>>,
     /// The places that all calls of a function pass as an argument, by its number.
     arguments: BTreeMap<(&'m str, usize), Places<'m>>,
 }
@@ -111,8 +111,8 @@ impl<'m> Paths<'m> {
     }
 
     /// The results of all rules, as far as those of other rules are known so far.
-    fn outcomes(&self) -> BTreeMap<&'m str, Outcome<'m>> {
-        let mut outcomes: BTreeMap<&str, Outcome<'_>> = BTreeMap::new();
+    fn outcomes(&self) -> BTreeMap<&'m str, RuleValues<'m>> {
+        let mut outcomes: BTreeMap<&str, RuleValues<'_>> = BTreeMap::new();
         for rule in self.module.rules.iter().filter(|it| !it.default || !self.with_defaults) {
             let [name] = rule.head.name.as_slice() else { continue };
             let Some(name) = name_of(Some(name)) else { continue };
@@ -123,7 +123,7 @@ impl<'m> Paths<'m> {
             };
             let places = self.places(result, &variables).filter(|_| rule.els.is_empty());
             let outcome =
-                outcomes.entry(name).or_insert(Outcome { is_set, places: Some(Vec::new()) });
+                outcomes.entry(name).or_insert(RuleValues { is_set, places: Some(Vec::new()) });
             add(&mut outcome.places, places);
         }
         outcomes
@@ -261,7 +261,7 @@ impl<'m> Paths<'m> {
         }
     }
 
-    fn check(&self, term: &'m Term, variables: &Variables<'m>, found: &mut Vec<Found>) {
+    fn check(&self, term: &'m Term, variables: &Variables<'m>, found: &mut Vec<RegoFinding>) {
         match &term.kind {
             TermKind::Ref(parts) => {
                 // The first step into a set is no step into what it holds.
@@ -295,7 +295,7 @@ impl<'m> Paths<'m> {
         own: usize,
         is_direct: bool,
         span: impl Fn(usize) -> Option<Span>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<RegoFinding>,
     ) {
         let faults: Option<Vec<(usize, Fault<'_>)>> = places
             .iter()
@@ -340,7 +340,7 @@ impl<'m> Paths<'m> {
         };
         if !found.iter().any(|known| known.span == span) {
             let code = if is_parameter { Code::UnknownParameter } else { Code::UnknownPath };
-            found.push(Found { code, span, message, help });
+            found.push(RegoFinding { code, span, message, help });
         }
     }
 
@@ -350,7 +350,7 @@ impl<'m> Paths<'m> {
         term: &'m Term,
         variables: &Variables<'m>,
         bindings: &[Binding<'m>],
-        found: &mut Vec<Found>,
+        found: &mut Vec<RegoFinding>,
     ) {
         if let TermKind::Call(operator, arguments) = &term.kind {
             self.compare_types(operator, arguments, variables, found);
@@ -377,7 +377,7 @@ impl<'m> Paths<'m> {
         operator: &Term,
         arguments: &'m [Term],
         variables: &Variables<'m>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<RegoFinding>,
     ) {
         let name = dotted(operator).unwrap_or_default();
         let ([left, right], true) = (arguments, COMPARISONS.contains(&name.as_str())) else {
@@ -389,7 +389,7 @@ impl<'m> Paths<'m> {
                 && matches!(literal, Value::String(_))
                 && self.is_quantity(member, variables)
             {
-                found.push(Found {
+                found.push(RegoFinding {
                     code: Code::NeverMatches,
                     span: value.span,
                     message: places::COMPARED_AS_TEXT.to_owned(),
@@ -402,7 +402,7 @@ impl<'m> Paths<'m> {
                 true => Some(UNITS.to_owned()),
                 false => places::as_type(&expected, &literal),
             };
-            found.push(Found {
+            found.push(RegoFinding {
                 code: Code::NeverMatches,
                 span: value.span,
                 message: places::never_equal(&expected, &literal),
@@ -418,7 +418,7 @@ impl<'m> Paths<'m> {
     }
 
     /// A comparison of what a function gives with what it never gives: a text with a number, capitals with `lower`.
-    fn given(&self, operator: &Term, arguments: &'m [Term], found: &mut Vec<Found>) {
+    fn given(&self, operator: &Term, arguments: &'m [Term], found: &mut Vec<RegoFinding>) {
         let operator = dotted(operator).unwrap_or_default();
         let [left, right, ..] = arguments else { return };
         let is_comparison = COMPARISONS.contains(&operator.as_str());
@@ -444,7 +444,12 @@ impl<'m> Paths<'m> {
                     "`{function}` gives {what}, so the comparison with the text `{literal}` always has the same \
                      result"
                 );
-                found.push(Found { code: Code::NeverMatches, span: value.span, message, help });
+                found.push(RegoFinding {
+                    code: Code::NeverMatches,
+                    span: value.span,
+                    message,
+                    help,
+                });
             }
         }
     }
@@ -455,7 +460,7 @@ impl<'m> Paths<'m> {
         operator: &Term,
         arguments: &'m [Term],
         variables: &Variables<'m>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<RegoFinding>,
     ) {
         let name = dotted(operator).unwrap_or_default();
         let [first, second] = arguments else { return };
@@ -473,7 +478,7 @@ impl<'m> Paths<'m> {
             "startswith" | "endswith" => format!("write `{name}(x, \"{constant}\")`"),
             _ => format!("write `{name}(\"{constant}\", x)`"),
         };
-        found.push(Found {
+        found.push(RegoFinding {
             code: Code::NeverMatches,
             span: searched.span,
             message: format!("the arguments of `{name}` are the wrong way round: {order}"),
@@ -487,7 +492,7 @@ impl<'m> Paths<'m> {
         operator: &Term,
         arguments: &'m [Term],
         variables: &Variables<'m>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<RegoFinding>,
     ) {
         let is_match = matches!(dotted(operator).as_deref(), Some("regex.match" | "re_match"));
         let ([pattern, value, ..], true) = (arguments, is_match) else { return };
@@ -497,7 +502,7 @@ impl<'m> Paths<'m> {
         };
         let places = self.places(value, variables).unwrap_or_default();
         if !places.is_empty() && places.iter().all(Path::has_no_slash) {
-            found.push(Found {
+            found.push(RegoFinding {
                 code: Code::BadPattern,
                 span: pattern.span,
                 message: regex::IN_SLASHES.to_owned(),
@@ -512,7 +517,7 @@ impl<'m> Paths<'m> {
         operator: &Term,
         arguments: &'m [Term],
         variables: &Variables<'m>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<RegoFinding>,
     ) {
         let [left, right, ..] = arguments else { return };
         let (compared, code) = match dotted(operator).as_deref() {
@@ -527,7 +532,7 @@ impl<'m> Paths<'m> {
             let places = self.places(value, variables).unwrap_or_default();
             let wrong = patterns::no_pattern(compared, written, &places, Spelled::Rego);
             if let Some((message, help)) = wrong {
-                found.push(Found { code, span: literal.span, message, help: Some(help) });
+                found.push(RegoFinding { code, span: literal.span, message, help: Some(help) });
             }
         }
     }
@@ -538,7 +543,7 @@ impl<'m> Paths<'m> {
         operator: &Term,
         arguments: &'m [Term],
         variables: &Variables<'m>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<RegoFinding>,
     ) {
         let is_comparison = matches!(dotted(operator).as_deref(), Some("equal" | "eq" | "neq"));
         let [left, right] = arguments else { return };
@@ -551,7 +556,7 @@ impl<'m> Paths<'m> {
                 continue;
             }
             let Some(help) = near::did_you_mean(written, known.iter().copied()) else { continue };
-            found.push(Found {
+            found.push(RegoFinding {
                 code: Code::NeverMatches,
                 span: value.span,
                 message: places::never_has(written),
@@ -622,7 +627,7 @@ fn member_of<'m>(operator: &Term, arguments: &'m [Term]) -> Option<(&'m Term, &'
 }
 
 /// Values of a rule's conditions that exclude each other: all of them have to hold.
-fn contradictions(rule: &Rule, found: &mut Vec<Found>) {
+fn contradictions(rule: &Rule, found: &mut Vec<RegoFinding>) {
     let mut known: BTreeMap<Vec<&str>, &Term> = BTreeMap::new();
     for Expr { kind, .. } in rule.body.iter().filter(|it| !it.negated && it.with.is_empty()) {
         let ExprKind::Term(Term { kind: TermKind::Call(operator, arguments), .. }) = kind else {
@@ -644,7 +649,7 @@ fn contradictions(rule: &Rule, found: &mut Vec<Found>) {
                 _ => false,
             };
             let Some(other) = value_of(before).filter(is_other) else { continue };
-            found.push(Found {
+            found.push(RegoFinding {
                 code: Code::NeverMatches,
                 span: value.span,
                 message: format!(

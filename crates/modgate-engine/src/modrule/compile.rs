@@ -307,6 +307,7 @@ impl FieldError {
             span,
             message,
             help: self.help,
+            missing: None,
         }
     }
 }

@@ -372,6 +372,7 @@ pub(crate) fn unknown_fields(id: &PolicyId, source: &PolicySource) -> Vec<Proble
                 span: None,
                 message: "unknown field, ignored".to_owned(),
                 help: Some(known_fields(&field, known)),
+                missing: None,
                 field,
             });
         }
@@ -429,6 +430,7 @@ impl Lints<'_> {
             span: None,
             message,
             help,
+            missing: None,
         });
     }
 

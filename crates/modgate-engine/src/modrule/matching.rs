@@ -20,7 +20,7 @@ use super::{
 /// An outcome is charged like its evaluation, so that a rule is decided alike with and without.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    outcomes: HashMap<u32, Outcome, BuildHasherDefault<Numbers>>,
+    outcomes: HashMap<u32, MemoEntry, BuildHasherDefault<Numbers>>,
 }
 
 /// Spreads small numbers, which are ours.
@@ -42,7 +42,7 @@ impl Hasher for Numbers {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Outcome {
+struct MemoEntry {
     positive: bool,
     steps: u64,
     bytes: u64,
@@ -61,14 +61,14 @@ impl Memo {
         document: &Value,
         budget: &Budget<'_>,
     ) -> Result<bool, Exhausted> {
-        if let Some(Outcome { positive, steps, bytes }) = self.outcomes.get(&id).copied() {
+        if let Some(MemoEntry { positive, steps, bytes }) = self.outcomes.get(&id).copied() {
             budget.spend(steps)?;
             budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
             return Ok(positive);
         }
         let before = (budget.steps_spent(), budget.bytes_spent());
         let positive = is_positive(criterion, document, budget)?;
-        let outcome = Outcome {
+        let outcome = MemoEntry {
             positive,
             steps: budget.steps_spent() - before.0,
             bytes: budget.bytes_spent() - before.1,

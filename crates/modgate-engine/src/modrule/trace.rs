@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Decision, EngineConfig, Host, Lookup, Rejection, Review, RuleFailure,
     cost::Meter,
-    explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
+    explain::{CriterionTrace, OperationTrace, RuleOutcome, RuleTrace},
     jsonpatch::{self, Op, Tree},
 };
 
@@ -49,13 +49,13 @@ pub(crate) fn explain(
             );
             // A candidate that was never visited: there was no working document.
             let cause = cause.unwrap_or_else(|| decision.reason.clone());
-            rules.push(trace_of(rule, Outcome::NotCandidate(cause)));
+            rules.push(trace_of(rule, RuleOutcome::NotCandidate(cause)));
         }
     }
     (decision, rules)
 }
 
-fn trace_of(rule: &CompiledModRule, outcome: Outcome) -> RuleTrace {
+fn trace_of(rule: &CompiledModRule, outcome: RuleOutcome) -> RuleTrace {
     RuleTrace {
         policy: rule.id.clone(),
         rule_type: rule.action.rule_type().to_owned(),
@@ -91,9 +91,9 @@ impl Observer for Tracer<'_> {
         let budget = Budget::new(self.config.rule_limits, self.host.clock());
         let outcome = match matched {
             // Replaced by what the rule then does.
-            Ok(true) => Outcome::Matched,
-            Ok(false) => Outcome::NoMatch,
-            Err(undecided) => Outcome::Failed(undecided.to_string()),
+            Ok(true) => RuleOutcome::Matched,
+            Ok(false) => RuleOutcome::NoMatch,
+            Err(undecided) => RuleOutcome::Failed(undecided.to_string()),
         };
         let mut trace = trace_of(rule, outcome);
         let mut criteria: Vec<&Criterion> = rule.criteria.iter().collect();
@@ -121,15 +121,15 @@ impl Observer for Tracer<'_> {
         if let Some(trace) = self.trace_mut(rule) {
             trace.operations = operations;
             trace.outcome = match failure {
-                None => Outcome::Patched,
-                Some(failure) => Outcome::Failed(failure.message.clone()),
+                None => RuleOutcome::Patched,
+                Some(failure) => RuleOutcome::Failed(failure.message.clone()),
             };
         }
     }
 
     fn rejected(&mut self, rule: &CompiledModRule, rejection: &Rejection) {
         if let Some(trace) = self.trace_mut(rule) {
-            trace.outcome = Outcome::Rejected(rejection.clone());
+            trace.outcome = RuleOutcome::Rejected(rejection.clone());
         }
     }
 }

@@ -40,7 +40,7 @@ impl Refusal {
 /// # Errors
 ///
 /// When it is longer than 63 bytes.
-pub fn check_name(resource: &Value) -> Result<(), Refusal> {
+pub(crate) fn check_name(resource: &Value) -> Result<(), Refusal> {
     let name = resource.name();
     if name.len() > MAX_NAME {
         return Err(Refusal::failed(format!(

@@ -90,7 +90,7 @@ impl Location {
 
 impl Elements {
     /// Whether a list element with this value under the key is meant.
-    pub fn include(&self, key_value: &Value) -> bool {
+    pub(crate) fn include(&self, key_value: &Value) -> bool {
         match self {
             Self::All => true,
             Self::Text(text) => key_value.as_str() == Some(text),

@@ -14,7 +14,7 @@ use super::{
     external::Placeholders,
     schema::{self, Conflict},
     trace::{Mismatch, MutationExplanation, MutatorTrace, Trail},
-    walk::{self, Outcome, Run},
+    walk::{self, Run, Walked},
 };
 use crate::{
     cost::Cost,
@@ -336,7 +336,7 @@ impl Passes<'_, '_> {
         &mut self,
         mutator: &CompiledMutator,
         object: &Value,
-    ) -> Result<Outcome, MutationError> {
+    ) -> Result<Walked, MutationError> {
         let request = self.request;
         let placeholders = match &mut self.placeholders {
             Some(placeholders) => placeholders,

@@ -9,7 +9,7 @@ use super::{
     location::{Elements, Node},
     path_test::Condition,
     system::Mutated,
-    walk::Outcome,
+    walk::Walked,
 };
 use crate::matching::Criterion;
 
@@ -95,7 +95,7 @@ impl MutatorTrace {
 
     pub(super) fn walked(
         mutator: &CompiledMutator,
-        outcome: &Result<Outcome, ApplyError>,
+        outcome: &Result<Walked, ApplyError>,
         trail: Trail,
     ) -> Self {
         let became = match outcome {

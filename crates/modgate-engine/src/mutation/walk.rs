@@ -11,14 +11,14 @@ use super::{
 };
 
 /// The effect of a mutator on a value.
-pub(super) struct Outcome {
+pub(super) struct Walked {
     /// Whether the walk got to its end, even if that changed nothing.
     pub(super) applied: bool,
     /// The value afterwards, if it is another one.
     pub(super) new: Option<Value>,
 }
 
-impl Outcome {
+impl Walked {
     const UNCHANGED: Self = Self { applied: false, new: None };
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Run<'a> {
 }
 
 /// Applies `mutator` to the object of `run`.
-pub(super) fn apply(mutator: &CompiledMutator, run: &mut Run<'_>) -> Result<Outcome, ApplyError> {
+pub(super) fn apply(mutator: &CompiledMutator, run: &mut Run<'_>) -> Result<Walked, ApplyError> {
     let object = run.object;
     Walk { mutator, run }.step(object, 0)
 }
@@ -53,7 +53,7 @@ struct Walk<'w, 'r> {
 }
 
 impl<'w> Walk<'w, '_> {
-    fn step(&mut self, value: &Value, depth: usize) -> Result<Outcome, ApplyError> {
+    fn step(&mut self, value: &Value, depth: usize) -> Result<Walked, ApplyError> {
         match self.node(depth) {
             Some(node @ Node::Field(name)) => {
                 self.enter(node, None);
@@ -78,7 +78,7 @@ impl<'w> Walk<'w, '_> {
                     self.list(list, node, key, elements, depth)
                 }
             }
-            None => Ok(Outcome::UNCHANGED),
+            None => Ok(Walked::UNCHANGED),
         }
     }
 
@@ -113,12 +113,12 @@ impl<'w> Walk<'w, '_> {
 
     /// The end was reached where `present` stands; `new` makes what is wanted there if that is
     /// something else.
-    fn put(&mut self, present: Option<&Value>, new: Option<Value>) -> Outcome {
+    fn put(&mut self, present: Option<&Value>, new: Option<Value>) -> Walked {
         self.note(|| match &new {
             None => What::Same,
             Some(after) => What::Set { before: present.cloned(), after: after.clone() },
         });
-        Outcome { applied: true, new }
+        Walked { applied: true, new }
     }
 
     fn node(&self, depth: usize) -> Option<&'w Node> {
@@ -130,17 +130,17 @@ impl<'w> Walk<'w, '_> {
         !matches!(self.mutator.action, Action::Prune(_))
     }
 
-    fn field(&mut self, object: &Object, name: &Str, depth: usize) -> Result<Outcome, ApplyError> {
+    fn field(&mut self, object: &Object, name: &Str, depth: usize) -> Result<Walked, ApplyError> {
         let present = object.get(name);
         if !self.allowed(depth, present.is_some()) {
-            return Ok(Outcome::UNCHANGED);
+            return Ok(Walked::UNCHANGED);
         }
         let inner = match (self.node(depth + 1), present) {
             (None, present) => self.set(present)?,
             (Some(_), Some(member)) => self.step(member, depth + 1)?,
             (Some(_), None) if !self.creates() => {
                 self.note(|| What::Nothing);
-                Outcome::UNCHANGED
+                Walked::UNCHANGED
             }
             (Some(next), None) => {
                 let provisional = match next {
@@ -150,7 +150,7 @@ impl<'w> Walk<'w, '_> {
                 self.step(&provisional, depth + 1)?
             }
         };
-        Ok(Outcome {
+        Ok(Walked {
             applied: inner.applied,
             new: inner.new.map(|member| {
                 let mut changed = object.clone();
@@ -167,14 +167,14 @@ impl<'w> Walk<'w, '_> {
         key: &Str,
         elements: &Elements,
         depth: usize,
-    ) -> Result<Outcome, ApplyError> {
+    ) -> Result<Walked, ApplyError> {
         let all = *elements == Elements::All;
         let exists = all || list.iter().any(|element| includes(element, key, elements));
         if self.mutator.tests.at(depth).is_some_and(|test| !test.allows(exists)) {
             self.enter(node, None);
             self.allowed(depth, exists);
             self.leave();
-            return Ok(Outcome::UNCHANGED);
+            return Ok(Walked::UNCHANGED);
         }
         if all && list.is_empty() {
             self.enter(node, None);
@@ -209,7 +209,7 @@ impl<'w> Walk<'w, '_> {
                 changed.get_or_insert_with(|| list.to_vec()).push(inner.new.unwrap_or(made));
             }
         }
-        Ok(Outcome { applied, new: changed.map(Value::from) })
+        Ok(Walked { applied, new: changed.map(Value::from) })
     }
 
     fn terminal_list(
@@ -218,7 +218,7 @@ impl<'w> Walk<'w, '_> {
         key: &Str,
         elements: &Elements,
         depth: usize,
-    ) -> Result<Outcome, ApplyError> {
+    ) -> Result<Walked, ApplyError> {
         let mutator = self.mutator;
         let Action::Assign { from: AssignFrom::Value(constant), .. } = &mutator.action else {
             return Err(ApplyError::KeyedList);
@@ -234,7 +234,7 @@ impl<'w> Walk<'w, '_> {
             }
         }
         if !self.allowed(depth, found.is_some()) {
-            return Ok(Outcome::UNCHANGED);
+            return Ok(Walked::UNCHANGED);
         }
         let present = found.map(|(_, element)| element);
         let element = self.constant(constant, present)?;
@@ -247,7 +247,7 @@ impl<'w> Walk<'w, '_> {
             }
             Value::from(copy)
         });
-        Ok(Outcome { applied: true, new })
+        Ok(Walked { applied: true, new })
     }
 
     /// The constant, unless it is there already.
@@ -265,17 +265,17 @@ impl<'w> Walk<'w, '_> {
     }
 
     /// Sets the member at the end of the location.
-    fn set(&mut self, present: Option<&Value>) -> Result<Outcome, ApplyError> {
+    fn set(&mut self, present: Option<&Value>) -> Result<Walked, ApplyError> {
         let mutator = self.mutator;
         match &mutator.action {
             Action::Assign { from, one_of, none_of } => {
                 if !one_of.is_empty() && !present.is_some_and(|value| one_of.contains(value)) {
                     self.note(|| What::NotListed { value: present.cloned() });
-                    return Ok(Outcome::UNCHANGED);
+                    return Ok(Walked::UNCHANGED);
                 }
                 if let Some(value) = present.filter(|value| none_of.contains(value)) {
                     self.note(|| What::Excluded { value: value.clone() });
-                    return Ok(Outcome::UNCHANGED);
+                    return Ok(Walked::UNCHANGED);
                 }
                 let new = match from {
                     AssignFrom::Value(constant) => self.constant(constant, present)?,
@@ -307,16 +307,12 @@ impl<'w> Walk<'w, '_> {
             }
             Action::Nothing => {
                 self.note(|| What::Nothing);
-                Ok(Outcome::UNCHANGED)
+                Ok(Walked::UNCHANGED)
             }
         }
     }
 
-    fn merge(
-        &mut self,
-        wanted: &Constants,
-        present: Option<&Value>,
-    ) -> Result<Outcome, ApplyError> {
+    fn merge(&mut self, wanted: &Constants, present: Option<&Value>) -> Result<Walked, ApplyError> {
         let Some(present) = present else {
             self.run.budget.allocate(wanted.bytes)?;
             return Ok(self.put(None, Some(wanted.values.clone().into())));
@@ -339,10 +335,10 @@ impl<'w> Walk<'w, '_> {
         &mut self,
         unwanted: &Constants,
         present: Option<&Value>,
-    ) -> Result<Outcome, ApplyError> {
+    ) -> Result<Walked, ApplyError> {
         let Some(present) = present else {
             self.note(|| What::Nothing);
-            return Ok(Outcome::UNCHANGED);
+            return Ok(Walked::UNCHANGED);
         };
         let Value::Array(list) = present else { return Err(ApplyError::not_a_set(present)) };
         self.compare(list, unwanted)?;
@@ -361,7 +357,7 @@ impl<'w> Walk<'w, '_> {
     }
 
     /// Puts a placeholder where a provider's answer will stand.
-    fn ask(&mut self, external: &External, present: Option<&Value>) -> Result<Outcome, ApplyError> {
+    fn ask(&mut self, external: &External, present: Option<&Value>) -> Result<Walked, ApplyError> {
         let at_location: Str = match present {
             None => Str::default(),
             Some(Value::String(text)) => {
@@ -376,7 +372,7 @@ impl<'w> Walk<'w, '_> {
         self.note(|| What::Asked { provider: external.provider.clone(), key: key.clone() });
         let placeholder = self.run.placeholders.place(external, key, at_location);
         let new = (present != Some(&placeholder)).then_some(placeholder);
-        Ok(Outcome { applied: true, new })
+        Ok(Walked { applied: true, new })
     }
 }
 

@@ -38,14 +38,14 @@ pub(super) fn without_effect(
         })
         .collect();
     let found = new.iter().filter_map(|(id, source)| {
-        let (field, message, help) = if let Some((_, policy)) =
+        let (field, message, help, missing) = if let Some((_, policy)) =
             doubled.iter().find(|(binding, _)| binding == id)
         {
             let message = format!(
                 "it has no effect: another binding has the API server evaluate `{policy}`, and a \
                  request is not decided twice"
             );
-            ("spec.policyName", message, None)
+            ("spec.policyName", message, None, None)
         } else if unbound.contains(id) {
             // A binding that does not load may name it, and one whose policy is misspelt probably does.
             let is_meant = |(binding, policy): &(PolicyId, &Str)| {
@@ -57,7 +57,7 @@ pub(super) fn without_effect(
             {
                 return None;
             }
-            ("", "it has no effect: no binding names it".to_owned(), None)
+            ("", "it has no effect: no binding names it".to_owned(), None, None)
         } else {
             let (_, policy) = unused.iter().find(|(binding, _)| binding == id)?;
             let kind = id.kind.strip_suffix("Binding");
@@ -67,10 +67,11 @@ pub(super) fn without_effect(
             let field = "spec.policyName";
             let of_kind = unbound.iter().filter(|other| Some(other.kind.as_str()) == kind);
             let help = near::did_you_mean(policy, of_kind.map(|other| other.name.as_str()));
-            (field, format!("it has no effect: there is no policy `{policy}`"), help)
+            let message = format!("it has no effect: there is no policy `{policy}`");
+            (field, message, help, Some((*policy).clone()))
         };
         let found = problem(id, source, field, message);
-        Some(warned(Code::NoEffect, Problem { help, ..found }))
+        Some(warned(Code::NoEffect, Problem { help, missing, ..found }))
     });
     let found = found.chain(parameters_at_odds(policies, new));
     found.chain(dropped_warnings(policies, new)).chain(type_warnings(new)).collect()
@@ -142,7 +143,7 @@ fn type_warnings(new: &[(PolicyId, PolicySource)]) -> impl Iterator<Item = Probl
             warning.each().map(move |(kind, issue)| Problem {
                 text: Some(warning.expression.clone()),
                 span: Some(named(&warning.expression, issue)),
-                ..problem(id, source, &warning.field, format!("{kind}: {}", issue.message))
+                ..problem(id, source, &warning.field, format!("{kind}: {issue}"))
             })
         });
         found.map(|problem| warned(Code::TypeCheck, problem)).collect::<Vec<_>>()

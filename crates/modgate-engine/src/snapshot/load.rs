@@ -355,7 +355,7 @@ impl<'s> Loader<'s> {
                 for (source, error) in refused {
                     let mut found = constraint_problem(&source.id(), &source, &error);
                     let template = self.constraints().template(&found.policy.kind).cloned();
-                    lint::advise_constraint(&mut found, &source, template.as_deref());
+                    lint::advise_constraint(&mut found, &source, template.as_deref(), &error);
                     lint::advise_types(&mut found, &source);
                     self.problems.push(found);
                 }
@@ -398,7 +398,7 @@ impl<'s> Loader<'s> {
             Err(error) => {
                 let mut found = constraint_problem(id, &source, &error);
                 let template = self.constraints().template(&id.kind).cloned();
-                lint::advise_constraint(&mut found, &source, template.as_deref());
+                lint::advise_constraint(&mut found, &source, template.as_deref(), &error);
                 self.problems.push(if is_kept { kept(found) } else { found });
             }
         }
@@ -529,6 +529,7 @@ pub(super) fn problem(
         span: None,
         message,
         help: None,
+        missing: None,
     }
 }
 
@@ -646,9 +647,10 @@ fn still_waiting(
             } else {
                 lint::WAITS_FOR_TEMPLATE.to_owned()
             };
+            let missing = Some(template.as_str().into());
             let error = constraint::ConstraintError::NoTemplate { template };
             let found = constraint_problem(&source.id(), source, &error);
-            Problem { help: Some(help), ..found }
+            Problem { help: Some(help), missing, ..found }
         })
         .collect()
 }

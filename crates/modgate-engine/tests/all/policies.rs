@@ -4,7 +4,7 @@ use std::sync::Arc;
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicySource, Problem, Rejection, Review, Severity, Snapshot,
     api::meta::Operation,
-    explain::Outcome,
+    explain::RuleOutcome,
     jsonpatch,
     modrule::{default_modrule, validate_modrule},
 };
@@ -161,7 +161,7 @@ fn explanations() {
     assert_eq!(traces.len(), 4);
 
     let patch = trace("patch");
-    assert_eq!(patch.outcome, Outcome::Patched);
+    assert_eq!(patch.outcome, RuleOutcome::Patched);
     assert_eq!(patch.criteria[0].values, ["a", "b"]);
     assert_eq!(patch.criteria[0].explanation, "1 of 2 values pass, decided by `b`");
     let operations: Vec<String> = patch
@@ -182,13 +182,13 @@ fn explanations() {
     );
 
     let other = trace("other");
-    assert_eq!(other.outcome, Outcome::NoMatch);
+    assert_eq!(other.outcome, RuleOutcome::NoMatch);
     assert_eq!(other.criteria[0].test, "matchValue \"Job\"");
     assert!(!other.criteria[0].positive);
 
     assert_eq!(
         trace("deletes").outcome,
-        Outcome::NotCandidate("the rule does not react to CREATE".to_owned())
+        RuleOutcome::NotCandidate("the rule does not react to CREATE".to_owned())
     );
 
     let reject = trace("reject");
@@ -197,7 +197,7 @@ fn explanations() {
         message: None,
         guidance: modgate_engine::guidance::Guidance::default(),
     };
-    assert_eq!(reject.outcome, Outcome::Rejected(rejection));
+    assert_eq!(reject.outcome, RuleOutcome::Rejected(rejection));
     assert_eq!(reject.criteria[0].explanation, "the expression fails: index 5 out of bounds");
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     ast::{Module, Span},
     error::{Code, Error, locate},
+    mistake::{Detail, Mistake},
 };
 
 /// OPA stops after this many errors, and so do we.
@@ -20,8 +21,8 @@ pub(super) struct Text<'m> {
 pub(super) struct Late {
     pub(super) code: Code,
     pub(super) span: Span,
-    pub(super) message: String,
-    pub(super) details: Vec<String>,
+    pub(super) mistake: Mistake,
+    pub(super) details: Vec<Detail>,
     pub(super) help: Option<String>,
 }
 
@@ -70,9 +71,9 @@ impl<'m> Errors<'m> {
         Self { texts, found: Vec::new() }
     }
 
-    pub(super) fn push(&mut self, code: Code, span: Span, message: impl Into<String>) {
+    pub(super) fn push(&mut self, code: Code, span: Span, mistake: impl Into<Mistake>) {
         let Some(Text { name, text }) = self.texts.get(span.module as usize) else { return };
-        let error = Error::at(code, name, text, span, message.into());
+        let error = Error::at(code, name, text, span, mistake);
         if self.found.len() < LIMIT && !self.found.contains(&error) {
             self.found.push(error);
         }
@@ -83,11 +84,11 @@ impl<'m> Errors<'m> {
         &mut self,
         code: Code,
         span: Span,
-        message: impl Into<String>,
-        details: Vec<String>,
+        mistake: Mistake,
+        details: Vec<Detail>,
     ) {
         let before = self.found.len();
-        self.push(code, span, message);
+        self.push(code, span, mistake);
         if self.found.len() > before
             && let Some(error) = self.found.last_mut()
         {
@@ -98,7 +99,7 @@ impl<'m> Errors<'m> {
     /// With advice.
     pub(super) fn push_late(&mut self, late: Late) {
         let before = self.found.len();
-        self.push_with(late.code, late.span, late.message, late.details);
+        self.push_with(late.code, late.span, late.mistake, late.details);
         if self.found.len() > before
             && let Some(error) = self.found.last_mut()
         {
@@ -117,9 +118,8 @@ impl<'m> Errors<'m> {
 
     /// Puts what was found in the order of its places.
     pub(super) fn sort(&mut self) {
-        self.found.sort_by(|a, b| {
-            (&a.file, a.line, a.column, a.code, &a.message)
-                .cmp(&(&b.file, b.line, b.column, b.code, &b.message))
+        self.found.sort_by_cached_key(|error| {
+            (error.file.clone(), error.line, error.column, error.code, error.mistake.to_string())
         });
     }
 

@@ -17,6 +17,7 @@ use crate::{
         self, Base, Collect, Comprehension, ConstId, DataBase, Every, GroupKind, NodeId, Operand,
         Pattern, Slot, Source, Stmt, StmtKind, With, WithTarget, WithValue,
     },
+    mistake::Mistake,
     value::sorted_set,
 };
 
@@ -26,7 +27,7 @@ pub(super) struct Lowerer<'c> {
     pub(super) vars: &'c mut Vars,
     /// In a query `==` stays a built-in call, as in OPA.
     pub(super) query: bool,
-    pub(super) errors: Vec<(Code, Span, String)>,
+    pub(super) errors: Vec<(Code, Span, Mistake)>,
     pub(super) replaces_functions: bool,
     pub(super) replaces_data: bool,
     /// The variables bound so far, in order; closures remove their own.
@@ -72,7 +73,7 @@ impl<'c> Lowerer<'c> {
     }
 
     fn unsafe_expr(&mut self, span: Span) {
-        self.errors.push((Code::UnsafeVar, span, "expression is unsafe".to_owned()));
+        self.errors.push((Code::UnsafeVar, span, Mistake::UnsafeExpression));
     }
 
     fn expr(&mut self, expr: &hir::Expr, bound: &mut VarSet, out: &mut ir::Body) {

@@ -28,6 +28,7 @@ use crate::{
     ast::{self, Module, Span, TemplatePart, operator_name},
     error::Code,
     ir::ConstId,
+    mistake::Mistake,
 };
 
 /// The meaning of a name outside any rule: `data` or `input`, and a path.
@@ -219,7 +220,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
                 self.late.calls.push(Late {
                     code: Code::UnsafeVar,
                     span,
-                    message: format!("var {root} is unsafe"),
+                    mistake: Mistake::UnsafeVariable { name: root.to_owned(), is_keyword: false },
                     details: Vec::new(),
                     help: None,
                 });
@@ -274,10 +275,10 @@ impl<'c, 'm> Resolver<'c, 'm> {
         Span { module: self.module, ..span }
     }
 
-    fn error(&mut self, code: Code, span: Span, message: impl Into<String>) {
+    fn error(&mut self, code: Code, span: Span, mistake: impl Into<Mistake>) {
         let span = self.at(span);
         self.failed = true;
-        self.errors.push(code, span, message);
+        self.errors.push(code, span, mistake);
     }
 
     fn leave(&mut self) {
@@ -330,13 +331,13 @@ impl<'c, 'm> Resolver<'c, 'm> {
     fn declare(&mut self, name: &Str, span: Span, occurrence: Occurrence) -> Var {
         let known = self.scopes.last().and_then(|scope| scope.names.get(name)).copied();
         if let Some((var, before)) = known {
-            let message = match before {
-                Occurrence::Seen => format!("var {name} referenced above"),
-                Occurrence::Assigned => format!("var {name} assigned above"),
-                Occurrence::Declared => format!("var {name} declared above"),
-                Occurrence::Arg => format!("arg {name} redeclared"),
+            let mistake = match before {
+                Occurrence::Seen => format!("var {name} referenced above").into(),
+                Occurrence::Assigned => Mistake::AssignedAbove(name.to_string()),
+                Occurrence::Declared => format!("var {name} declared above").into(),
+                Occurrence::Arg => format!("arg {name} redeclared").into(),
             };
-            self.error(Code::Compile, span, message);
+            self.error(Code::Compile, span, mistake);
             return var;
         }
         let var = self.vars.add(name.clone());

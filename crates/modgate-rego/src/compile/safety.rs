@@ -9,7 +9,7 @@ use super::hir::{
     Body, Collect, Expr, ExprKind, Root, Term, TermKind, Var, Vars, Visit, WithValue,
     walk_closures, walk_expr, walk_term, walk_withs,
 };
-use crate::{ast::Span, error::Code};
+use crate::{ast::Span, error::Code, mistake::Mistake};
 
 pub(super) type VarSet = BTreeSet<Var>;
 
@@ -32,10 +32,10 @@ pub(super) struct Unsafe {
 
 impl Unsafe {
     /// The errors to report: the variables that have names, or else the expressions.
-    pub(super) fn errors(&self, vars: &Vars) -> Vec<(Code, Span, String)> {
+    pub(super) fn errors(&self, vars: &Vars) -> Vec<(Code, Span, Mistake)> {
         if self.looks > MAX_LOOKS {
             let span = self.found.first().map_or_else(Span::default, |(span, _)| *span);
-            let message = "rule takes too long to put in a safe order".to_owned();
+            let message = "rule takes too long to put in a safe order".into();
             return vec![(Code::Compile, span, message)];
         }
         let mut named: BTreeMap<Var, Span> = BTreeMap::new();
@@ -52,19 +52,15 @@ impl Unsafe {
             return named
                 .into_iter()
                 .map(|(span, name)| {
-                    let hint = match name {
-                        "in" | "every" | "contains" | "if" => format!(
-                            " (hint: `import future.keywords.{name}` to import a future keyword)"
-                        ),
-                        _ => String::new(),
-                    };
-                    (Code::UnsafeVar, span, format!("var {name} is unsafe{hint}"))
+                    let is_keyword = matches!(name, "in" | "every" | "contains" | "if");
+                    let name = name.to_owned();
+                    (Code::UnsafeVar, span, Mistake::UnsafeVariable { name, is_keyword })
                 })
                 .collect();
         }
         self.found
             .iter()
-            .map(|(span, _)| (Code::UnsafeVar, *span, "expression is unsafe".to_owned()))
+            .map(|(span, _)| (Code::UnsafeVar, *span, Mistake::UnsafeExpression))
             .collect()
     }
 

@@ -10,6 +10,7 @@ use crate::{
     builtins,
     error::Code,
     ir::{Builtin, BuiltinId, ConstId, Group, GroupId, GroupKind, Node, NodeId, RuleId},
+    mistake::Mistake,
 };
 
 /// The constants of a program, each once.
@@ -349,7 +350,7 @@ impl Symbols {
                 || (complete > 0 && complete < rules.len())
                 || mixed_sets
             {
-                errors.push(Code::Type, first, format!("conflicting rules {name} found"));
+                errors.push(Code::Type, first, Mistake::ConflictingRules(name));
             } else if let Some((first, rest)) = defaults.split_first()
                 && !rest.is_empty()
             {

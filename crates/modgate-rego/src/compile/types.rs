@@ -25,6 +25,7 @@ use crate::{
         ConstId, GroupId, NodeId,
         types::{Environment, Key, Type},
     },
+    mistake::{Detail, Mistake, Side},
 };
 
 impl Environment {
@@ -78,8 +79,8 @@ pub(super) fn check_rule(
     let args: Vec<Type> = rule.args.iter().map(|arg| checker.of(arg)).collect();
     let leaf = checker.of(rule.leaf);
     let keys: Vec<Type> = rule.keys.iter().map(|key| checker.of(key)).collect();
-    for (span, message, details) in checker.errors {
-        errors.push_with(Code::Type, span, message, details);
+    for (span, mistake, details) in checker.errors {
+        errors.push_with(Code::Type, span, mistake, details);
     }
     if rule.is_function {
         let (args, result) =
@@ -130,8 +131,8 @@ pub(super) fn check_query(
     let mut checker = Checker::new(symbols, environment, vars);
     checker.query = true;
     checker.body(body, true);
-    for (span, message, details) in checker.errors {
-        errors.push_with(Code::Type, span, message, details);
+    for (span, mistake, details) in checker.errors {
+        errors.push_with(Code::Type, span, mistake, details);
     }
 }
 
@@ -141,7 +142,7 @@ pub(super) fn arity_details(
     name: &str,
     args: &[Term],
     output: bool,
-) -> Vec<String> {
+) -> Vec<Detail> {
     let environment = Environment::default();
     let vars = Vars::default();
     let checker = Checker::new(symbols, &environment, &vars);
@@ -165,7 +166,7 @@ pub(super) fn arity_details(
             if arg.name.is_empty() { ty.to_string() } else { format!("{}: {ty}", arg.name) }
         })
         .collect();
-    vec![format!("have: ({})", have.join(", ")), format!("want: ({})", want.join(", "))]
+    Detail::of_call(&have, &want)
 }
 
 struct Checker<'c> {
@@ -178,7 +179,7 @@ struct Checker<'c> {
     undo: Vec<(Var, Type)>,
     /// The types of comprehensions seen already, by address: they live as long as the rule.
     comprehensions: BTreeMap<*const Comprehension, Type>,
-    errors: Vec<(Span, String, Vec<String>)>,
+    errors: Vec<(Span, Mistake, Vec<Detail>)>,
 }
 
 impl<'c> Checker<'c> {
@@ -267,8 +268,9 @@ impl<'c> Checker<'c> {
             return;
         }
         if !(nested && (a.is_unknown() || b.is_unknown())) {
-            let details = vec![format!("left  : {a}"), format!("right : {b}")];
-            self.errors.push((span, "match error".to_owned(), details));
+            let sides = [(Side::Left, a), (Side::Right, b)];
+            let details = sides.map(|(side, ty)| Detail::side(side, ty.to_string())).into();
+            self.errors.push((span, Mistake::Mismatch, details));
         }
     }
 
@@ -296,11 +298,8 @@ impl<'c> Checker<'c> {
                         name => format!("{name}: {ty}"),
                     })
                     .collect();
-                let details = vec![
-                    format!("have: ({})", given.join(", ")),
-                    format!("want: ({})", wanted.join(", ")),
-                ];
-                self.errors.push((with.span, format!("{name}: arity mismatch"), details));
+                let details = Detail::of_call(&given, &wanted);
+                self.errors.push((with.span, Mistake::Arity(name), details));
             }
         }
     }
@@ -422,14 +421,14 @@ impl<'c> Checker<'c> {
                     }
                     Root::Data => self.data_ref(path),
                 };
-                if let Some((message, details)) = problem {
-                    self.errors.push((term.span, message, details));
+                if let Some((mistake, details)) = problem {
+                    self.errors.push((term.span, mistake, details));
                 }
             }
         }
     }
 
-    fn data_ref(&mut self, path: &[Term]) -> Option<(String, Vec<String>)> {
+    fn data_ref(&mut self, path: &[Term]) -> Option<(Mistake, Vec<Detail>)> {
         let mut node = NodeId(0);
         for (index, key) in path.iter().enumerate() {
             match &key.kind {
@@ -442,12 +441,11 @@ impl<'c> Checker<'c> {
                         && let Some((args, result)) = self.environment.functions.get(&group)
                     {
                         let args: Vec<String> = args.iter().map(Type::to_string).collect();
-                        let have = format!("have: ({}) => {result}", args.join(", "));
-                        let (text, details) =
-                            self.undefined(&Root::Data, path, index + 1, &have, true);
-                        let text = text.trim_start_matches("undefined ref: ");
-                        let message = format!("function {text} used as reference, not called");
-                        return Some((message, details));
+                        let have = format!("({}) => {result}", args.join(", "));
+                        let have = Detail::side(Side::Have, have);
+                        let undefined = self.undefined(&Root::Data, path, index + 1);
+                        let details = undefined.details(have);
+                        return Some((Mistake::NotCalled(undefined.text), details));
                     }
                     if let Some(ty) = self.environment.nodes.get(&child) {
                         // Rules further down may say more than the object here.
@@ -492,13 +490,15 @@ impl<'c> Checker<'c> {
         from: usize,
         whole: &[Term],
         root: &Root,
-    ) -> Option<(String, Vec<String>)> {
+    ) -> Option<(Mistake, Vec<Detail>)> {
         let mut ty = ty.clone();
         for (index, key) in path.iter().enumerate().skip(from) {
             let Some(keys) = ty.keys() else {
-                return Some(self.undefined(root, whole, index, &format!("have: {ty}"), true));
+                let undefined = self.undefined(root, whole, index);
+                let details = undefined.details(Detail::side(Side::Have, ty.to_string()));
+                return Some((Mistake::UndefinedReference(undefined.text), details));
             };
-            let wrong = |this: &Self, have: String| {
+            let wrong = |this: &Self, have: Detail| {
                 let mut one_of = Vec::new();
                 ty.known_keys(&mut one_of);
                 one_of.sort();
@@ -508,37 +508,36 @@ impl<'c> Checker<'c> {
                 } else {
                     format!("want (one of): [{}]", one_of.join(" "))
                 };
-                let (message, mut details) = this.undefined(root, whole, index, &have, false);
-                let pad = details.get(1).map_or(0, |caret| caret.len().saturating_sub(1));
-                details.push(format!("{:pad$}{want}", ""));
-                Some((message, details))
+                let undefined = this.undefined(root, whole, index);
+                let details = undefined.details_of_key(have, &want);
+                Some((Mistake::UndefinedReference(undefined.text), details))
             };
             match &key.kind {
                 TermKind::Const(id) => {
                     let value = self.constant(*id)?;
                     match ty.select(value) {
                         Some(next) => ty = next,
-                        None => return wrong(self, format!("have: {}", value.to_json())),
+                        None => return wrong(self, Detail::side(Side::Have, value.to_json())),
                     }
                     continue;
                 }
                 TermKind::Var(var) => match self.var(*var) {
                     Type::Unknown => self.set(*var, keys.clone()),
                     known if !known.unifies(&keys) => {
-                        return wrong(self, format!("have (type): {known}"));
+                        return wrong(self, Detail::Line(format!("have (type): {known}")));
                     }
                     _ => {}
                 },
                 TermKind::Ref(..) => {
                     let known = self.of(key);
                     if known != Type::Unknown && !known.unifies(&keys) {
-                        return wrong(self, format!("have (type): {known}"));
+                        return wrong(self, Detail::Line(format!("have (type): {known}")));
                     }
                 }
                 _ => {
                     if !self.unify_one(key, &keys, false) {
                         let known = self.of(key);
-                        return wrong(self, format!("have (type): {known}"));
+                        return wrong(self, Detail::Line(format!("have (type): {known}")));
                     }
                 }
             }
@@ -550,14 +549,8 @@ impl<'c> Checker<'c> {
         None
     }
 
-    fn undefined(
-        &self,
-        root: &Root,
-        path: &[Term],
-        index: usize,
-        have: &str,
-        whole: bool,
-    ) -> (String, Vec<String>) {
+    /// The reference of this path, which is undefined from the part `index` on.
+    fn undefined(&self, root: &Root, path: &[Term], index: usize) -> Undefined {
         let mut text = match root {
             Root::Input => "input".to_owned(),
             Root::Data => "data".to_owned(),
@@ -586,13 +579,31 @@ impl<'c> Checker<'c> {
                 _ => text.push_str("[__local0__]"),
             }
         }
-        let at = at.unwrap_or(text.len());
-        let details = if whole {
-            vec![text.clone(), "^".repeat(at), have.to_owned()]
-        } else {
-            let pad = at + 1;
-            vec![text.clone(), format!("{:pad$}^", ""), format!("{:pad$}{have}", "")]
+        Undefined { at: at.unwrap_or(text.len()), text }
+    }
+}
+
+/// A reference as it is written, and the offset of the part that is undefined.
+struct Undefined {
+    text: String,
+    at: usize,
+}
+
+impl Undefined {
+    /// The lines about a value that has no parts.
+    fn details(&self, have: Detail) -> Vec<Detail> {
+        let (text, carets) = (self.text.clone(), "^".repeat(self.at));
+        vec![Detail::Line(text), Detail::Line(carets), have]
+    }
+
+    /// The lines about a key that the value does not have.
+    fn details_of_key(&self, have: Detail, want: &str) -> Vec<Detail> {
+        let indent = self.at + 1;
+        let line = |text: &str| Detail::Line(format!("{:indent$}{text}", ""));
+        let have = match have {
+            Detail::Line(have) => line(&have),
+            Detail::Side { side, value, .. } => Detail::Side { indent, side, value },
         };
-        (format!("undefined ref: {text}"), details)
+        vec![Detail::Line(self.text.clone()), line("^"), have, line(want)]
     }
 }

@@ -7,14 +7,15 @@ use crate::{
     builtins::BuiltinError,
     error::{Code, Error, locate},
     ir::Program,
+    mistake::Mistake,
     value::Limit,
 };
 
 impl Error {
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: Code, mistake: impl Into<Mistake>) -> Self {
         Self {
             code,
-            message: message.into(),
+            mistake: mistake.into(),
             file: Str::default(),
             line: 0,
             column: 0,

@@ -6,6 +6,7 @@ use super::{Parser, body::is_member_operator};
 use crate::{
     ast::{Body, Else, Expr, ExprKind, Head, HeadKind, Rule, Span, Term, TermKind, is_ground},
     lexer::{Keyword, Tok},
+    mistake::SyntaxError,
 };
 
 /// The head of a rule while its body is not parsed yet.
@@ -117,8 +118,7 @@ impl Parser<'_> {
         let of_else = self.strictness.split_off(complaints);
         self.complain_of_name(&head, span);
         if has_brace {
-            let message = format!("`if` keyword is required before {} body", sort(&head));
-            self.error_in_v1(span, message);
+            self.error_in_v1(span, before_body(sort(&head)));
         }
         self.complain_of_set(&head, contains, span);
         self.strictness.extend(of_else);
@@ -161,7 +161,8 @@ impl Parser<'_> {
 
     fn complain_of_set(&mut self, head: &Head, contains: bool, span: Span) {
         if matches!(head.kind, HeadKind::Member(_)) && !contains {
-            self.error_in_v1(span, "`contains` keyword is required for partial set rules");
+            let place = "for partial set rules".to_owned();
+            self.error_in_v1(span, SyntaxError::KeywordRequired { keyword: "contains", place });
         }
     }
 
@@ -177,8 +178,7 @@ impl Parser<'_> {
             let start = self.token.start;
             let body = self.braced_body()?;
             let span = self.span_from(start);
-            let message = format!("`if` keyword is required before {} body", sort(&head));
-            self.error_in_v1(span, message);
+            self.error_in_v1(span, before_body(sort(&head)));
             if let Some(args) = &mut head.args {
                 args.iter_mut().for_each(|arg| self.renew_wildcards(arg));
             }
@@ -396,7 +396,7 @@ impl Parser<'_> {
             let body = if self.at(Tok::LBrace) {
                 if !has_if {
                     let span = self.span(start, self.token.end);
-                    self.error_in_v1(span, "`if` keyword is required before rule body");
+                    self.error_in_v1(span, before_body("rule"));
                 }
                 self.braced_body()?
             } else if has_if {
@@ -432,6 +432,10 @@ fn finished(head: RuleHead) -> Head {
 
 fn sort(head: &Head) -> &'static str {
     if head.args.is_some() { "function" } else { "rule" }
+}
+
+fn before_body(rule: &str) -> SyntaxError {
+    SyntaxError::KeywordRequired { keyword: "if", place: format!("before {rule} body") }
 }
 
 /// Why an expression is no rule.

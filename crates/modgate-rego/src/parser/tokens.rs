@@ -4,6 +4,7 @@ use super::{MAX_ERRORS, MAX_NESTING, MAX_STACK, MAX_STATEMENTS, Mark, Parser, Pr
 use crate::{
     ast::Span,
     lexer::{Keyword, Tok, Token},
+    mistake::{SyntaxError, TokenError},
     stack_position,
 };
 
@@ -11,9 +12,9 @@ impl<'t> Parser<'t> {
     pub(super) fn advance(&mut self) {
         self.last_end = self.token.end;
         let next = if self.fuel == 0 {
-            let message = "module takes too long to parse";
-            if !self.errors.iter().any(|problem| problem.message == message) {
-                self.error(self.span_here(), message);
+            let error = SyntaxError::from("module takes too long to parse");
+            if !self.errors.iter().any(|problem| problem.error == error) {
+                self.error(self.span_here(), error);
             }
             Token { kind: Tok::Eof, start: self.text.len(), end: self.text.len(), ..self.token }
         } else {
@@ -32,8 +33,13 @@ impl<'t> Parser<'t> {
             token.kind = Tok::Keyword(keyword);
         }
         self.token = token;
-        for problem in token.problem.into_iter().flat_map(str::lines) {
-            self.error(self.span_here(), problem);
+        match token.problem {
+            Some(TokenError::FractionAndNumber) => {
+                self.error(self.span_here(), TokenError::Fraction);
+                self.error(self.span_here(), TokenError::Number);
+            }
+            Some(problem) => self.error(self.span_here(), problem),
+            None => {}
         }
     }
 
@@ -120,51 +126,52 @@ impl<'t> Parser<'t> {
         self.span(start, self.last_end)
     }
 
-    pub(super) fn error(&mut self, span: Span, message: impl Into<String>) {
+    pub(super) fn error(&mut self, span: Span, error: impl Into<SyntaxError>) {
         if self.errors.len() >= MAX_ERRORS {
             return;
         }
-        let mut message = message.into();
-        match self.hints.as_slice() {
-            [] => {}
-            [hint] => message.push_str(&format!(" (hint: {hint})")),
-            hints => message.push_str(&format!(" (hints: {})", hints.join(", "))),
-        }
-        self.hints.clear();
+        let problem = Problem {
+            span,
+            error: error.into(),
+            hints: std::mem::take(&mut self.hints),
+            excerpt: true,
+        };
         // OPA remembers that nothing could be read at the end.
-        let is_known = |known: &Problem| known.span == span && known.message == message;
-        if message != "unexpected eof token" || !self.errors.last().is_some_and(is_known) {
-            self.errors.push(Problem { span, message, excerpt: true });
+        let is_end = matches!(
+            &problem.error,
+            SyntaxError::Unexpected { name, note, .. } if *name == Tok::Eof.name() && note.is_empty()
+        );
+        let is_repeated =
+            is_end && problem.hints.is_empty() && self.errors.last() == Some(&problem);
+        if !is_repeated {
+            self.errors.push(problem);
         }
     }
 
     /// An error about a whole statement, which OPA reports without the line.
-    pub(super) fn error_in_statement(&mut self, span: Span, message: impl Into<String>) {
+    pub(super) fn error_in_statement(&mut self, span: Span, error: impl Into<SyntaxError>) {
         if self.statements.len() < MAX_STATEMENTS {
-            self.statements.push(Problem { span, message: message.into(), excerpt: false });
+            self.statements.push(Problem::without_excerpt(span, error.into()));
         }
     }
 
     /// An error about a rule, if the module turns out to be of version 1.
-    pub(super) fn error_in_v1(&mut self, span: Span, message: impl Into<String>) {
+    pub(super) fn error_in_v1(&mut self, span: Span, error: impl Into<SyntaxError>) {
         if self.strictness.len() < MAX_STATEMENTS {
-            self.strictness.push(Problem { span, message: message.into(), excerpt: false });
+            self.strictness.push(Problem::without_excerpt(span, error.into()));
         }
     }
 
     pub(super) fn illegal(&mut self, note: &str) {
-        let message = match self.token.kind {
-            Tok::Illegal => "illegal token".to_owned(),
-            kind => {
-                let sort = match kind {
-                    Tok::Keyword(_) => "keyword",
-                    _ => "token",
-                };
-                let separator = if note.is_empty() { "" } else { ": " };
-                format!("unexpected {} {sort}{separator}{note}", kind.name())
-            }
+        let error = match self.token.kind {
+            Tok::Illegal => TokenError::Illegal.into(),
+            kind => SyntaxError::Unexpected {
+                name: kind.name(),
+                is_keyword: matches!(kind, Tok::Keyword(_)),
+                note: note.to_owned(),
+            },
         };
-        self.error(self.span_here(), message);
+        self.error(self.span_here(), error);
     }
 
     pub(super) fn fail<T>(&mut self, note: &str) -> Option<T> {

@@ -72,7 +72,7 @@ fn field(constants: &[Constant], reference: &Ref) -> Option<Field> {
     })
 }
 
-/// Adds a set for each field; `None` if a rule's members cannot be told apart before its body.
+/// Adds a set for each field; `None` if a rule's members are not known before its body.
 fn sets(
     id: GroupId,
     fields: impl Iterator<Item = Field>,
@@ -110,8 +110,8 @@ fn sets(
     Some(sets)
 }
 
-/// The rule for members with a field; `Some(None)` if it gives no such members, `None` if that cannot
-/// be told.
+/// The rule for members with a field; `Some(None)` if it gives no such members, `None` if that is
+/// not known.
 fn narrowed(rule: &Rule, (key, value): Field, constants: &[Constant]) -> Option<Option<Rule>> {
     let [branch] = rule.branches.as_slice() else { return None };
     let entries = match &branch.leaf {

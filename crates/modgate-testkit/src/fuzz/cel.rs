@@ -61,7 +61,7 @@ pub fn cel_check(data: &[u8]) {
         Err(errors) => {
             assert!(!errors.issues.is_empty(), "{source:?}");
             for issue in &errors.issues {
-                assert!(issue.span.start <= source.len(), "{source:?}: {}", issue.message);
+                assert!(issue.span.start <= source.len(), "{source:?}: {issue}");
             }
         }
         Ok(checked) => {

@@ -7,8 +7,8 @@ use modgate_value::Exhausted;
 
 use super::{Evaluation, Outcome, Slot, place};
 use crate::memo::{
-    Basis, Common, Input, Kept, Key, Known, MAX_COMPARED, Memo, Read as Seen, ReadAhead, Shared,
-    Spent, Told, VariableKeys,
+    Basis, Common, InCommon, Input, Kept, Key, Known, MAX_COMPARED, Memo, Read as Seen, ReadAhead,
+    Shared, Spent, VariableKeys,
 };
 
 /// An outcome that was computed or known.
@@ -124,12 +124,12 @@ impl<'a> Evaluation<'a> {
         let known = |index: usize| ReadAhead {
             name: keys.name(index),
             place: index,
-            same: self.told_ahead(keys, index),
+            same: self.digest_ahead(keys, index),
         };
         let ahead = self.collected(start, ahead, known);
         let read = self.collected(start, others, |index| {
             let slot = self.values.get(index).and_then(Cell::get);
-            let value = slot.filter(|_| !keys.is_told(index)).map(|slot| slot.value);
+            let value = slot.filter(|_| !keys.is_keyed(index)).map(|slot| slot.value);
             Seen { name: keys.name(index), place: index, value }
         });
         Basis { inputs, ahead, read }
@@ -154,13 +154,13 @@ impl<'a> Evaluation<'a> {
     /// Where the memo has a variable that reads inputs alone.
     fn of_inputs(&self, index: usize, keys: &VariableKeys) -> Option<&'a Shared<'a>> {
         let slot = self.values.get(index).and_then(Cell::get)?;
-        let shared = slot.shared.filter(|it| keys.is_told(index) && it.basis.read.is_empty())?;
+        let shared = slot.shared.filter(|it| keys.is_keyed(index) && it.basis.read.is_empty())?;
         matches!(slot.value, Kept::Value(_)).then_some(shared)
     }
 
     /// The value that a variable known ahead must have elsewhere; [`Key::NONE`] for any.
-    fn told_ahead(&self, keys: &'a VariableKeys, index: usize) -> Key {
-        let known = self.ahead(keys, index).filter(|_| !keys.is_told(index));
+    fn digest_ahead(&self, keys: &'a VariableKeys, index: usize) -> Key {
+        let known = self.ahead(keys, index).filter(|_| !keys.is_keyed(index));
         known.map_or(Key::NONE, |known| known.same)
     }
 
@@ -227,8 +227,11 @@ impl<'a> Evaluation<'a> {
     /// Adds the variables that an outcome reads, without those that have to be compared, and all that they read, as
     /// far as they were not paid for yet: what has been paid for has been with all that it reads.
     fn add_basis(&self, bill: &mut Bill, shared: &'a Shared<'a>, keys: &'a VariableKeys) {
-        match self.told.and_then(|told| Some((told, self.behind(told, shared, keys)?))) {
-            Some((told, behind)) => self.add_told(bill, told, behind),
+        match self
+            .in_common
+            .and_then(|in_common| Some((in_common, self.behind(in_common, shared, keys)?)))
+        {
+            Some((in_common, behind)) => self.add_common(bill, in_common, behind),
             None => self.add_inputs(bill, shared.basis.inputs, keys),
         }
         for read in shared.basis.ahead {
@@ -259,10 +262,10 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Adds variables of inputs alone that the constraints of this policy have in common.
-    fn add_told(&self, bill: &mut Bill, told: &Told<'a>, behind: u64) {
+    fn add_common(&self, bill: &mut Bill, in_common: &InCommon<'a>, behind: u64) {
         let missing = behind & !self.paid.get() & !bill.places;
         if missing != 0 {
-            bill.add(told.spent(missing), missing);
+            bill.add(in_common.spent(missing), missing);
         }
     }
 
@@ -270,31 +273,31 @@ impl<'a> Evaluation<'a> {
     /// are not all in common.
     fn behind(
         &self,
-        told: &'a Told<'a>,
+        in_common: &'a InCommon<'a>,
         shared: &'a Shared<'a>,
         keys: &'a VariableKeys,
     ) -> Option<u64> {
-        if let Some(known) = shared.behind(told) {
+        if let Some(known) = shared.behind(in_common) {
             return Some(known);
         }
         let mut behind = 0;
         for Input { name, place: near, of } in shared.basis.inputs {
-            behind |= self.tell(told, keys.named(*name, *near)?, of, keys)?;
+            behind |= self.keep_common(in_common, keys.named(*name, *near)?, of, keys)?;
         }
-        shared.keep_behind(told, behind);
+        shared.keep_behind(in_common, behind);
         Some(behind)
     }
 
     /// Keeps a variable of inputs alone for the other constraints of the policy. Returns it and all that it reads, by
     /// their places; `None` if it cannot be in common.
-    pub(super) fn tell(
+    pub(super) fn keep_common(
         &self,
-        told: &'a Told<'a>,
+        in_common: &'a InCommon<'a>,
         index: usize,
         of: &'a Shared<'a>,
         keys: &'a VariableKeys,
     ) -> Option<u64> {
-        if let Some(known) = told.get(index) {
+        if let Some(known) = in_common.get(index) {
             return Some(known.behind);
         }
         let Basis { inputs: _, ahead, read } = of.basis;
@@ -302,18 +305,18 @@ impl<'a> Evaluation<'a> {
         if !keys.is_common(index) || !ahead.is_empty() || !read.is_empty() || !is_value {
             return None;
         }
-        let behind = place(index) | self.behind(told, of, keys)?;
-        told.keep(index, Common { shared: of, behind });
+        let behind = place(index) | self.behind(in_common, of, keys)?;
+        in_common.keep(index, Common { shared: of, behind });
         Some(behind)
     }
 
     /// The variable number `index`, if it is in common with the constraints of this policy before this one.
     pub(super) fn common(&self, index: usize) -> Option<Slot<'a>> {
-        let told = self.told?;
-        let Common { shared, behind } = told.get(index)?;
+        let in_common = self.in_common?;
+        let Common { shared, behind } = in_common.get(index)?;
         let slot = Slot { value: shared.result, shared: Some(shared) };
         let mut bill = Bill::default();
-        self.add_told(&mut bill, told, behind);
+        self.add_common(&mut bill, in_common, behind);
         if bill.places == 0 {
             return Some(slot);
         }

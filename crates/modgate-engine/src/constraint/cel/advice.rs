@@ -2,7 +2,7 @@
 
 mod foreign;
 
-use modgate_cel::{Issue, signatures};
+use modgate_cel::{CompileError, Expected, Issue, Mistake, SyntaxError, Type, signatures};
 use modgate_value::{diag::Span, near, regex};
 
 use crate::constraint::known::dotted_name;
@@ -48,126 +48,136 @@ const MEMBERS: [&str; 30] = [
     "version",
 ];
 
-/// Advice about an error in an expression where these variables are declared.
-pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<String> {
-    let quoted = || message.split('\'').nth(1).unwrap_or_default();
-    if message.starts_with("undeclared reference to ") {
-        return dotted_name(text, quoted())
-            .or_else(|| macro_call(quoted()))
-            .or_else(|| undeclared(quoted(), variables))
-            .or_else(|| unquoted(text, quoted()));
-    }
-    if message == "invalid matches argument" {
-        return pattern(text);
-    }
-    if message == "invalid argument to has() macro" {
-        return Some(
+/// Advice about a mistake in an expression where these variables are declared.
+pub(super) fn advice(text: &str, mistake: &Mistake, variables: &[&str]) -> Option<String> {
+    match mistake {
+        Mistake::Undeclared(name) => dotted_name(text, name)
+            .or_else(|| macro_call(name))
+            .or_else(|| undeclared(name, variables))
+            .or_else(|| unquoted(text, name)),
+        Mistake::InvalidArgument { function, argument } if function == "matches" => {
+            regex::check(argument).err().map(|error| error.to_string())
+        }
+        Mistake::HasWithoutField => Some(
             "`has` takes a field: `has(object.a)`; for a key of a map write `\"key\" in object.a`"
                 .to_owned(),
-        );
-    }
-    if message.starts_with("found no matching overload for ") {
-        return overload(quoted(), message, text);
-    }
-    if message.starts_with("undefined field ") {
-        if variables.contains(&quoted()) && text.contains(&format!("variables.{}", quoted())) {
-            let name = quoted();
-            return Some(format!(
-                "`{name}` is defined further down: a variable reads those in front of it"
-            ));
+        ),
+        Mistake::NoOverload { function, target, arguments } => {
+            overload(function, target.as_ref(), arguments, text)
         }
-        let user = [".userInfo.name", ".userInfo.user"].iter().any(|it| text.contains(it));
-        if user && ["name", "user"].contains(&quoted()) {
-            return Some("did you mean `username`?".to_owned());
-        }
-        return near::did_you_mean(quoted(), variables.iter().copied().chain(MEMBERS));
+        Mistake::UndefinedField(name) => undefined_field(text, name, variables),
+        _ if text.trim().is_empty() => empty(),
+        Mistake::Reserved(_) => foreign::advice(text),
+        Mistake::Syntax(error) => foreign::advice(text).or_else(|| syntax(text, error)),
+        _ => None,
     }
-    if message.starts_with("must evaluate to bool") {
-        let advice =
-            "a validation is an expression that must be true; compare the value, such as `… == 0`";
-        return Some(advice.to_owned());
-    }
-    if text.trim().is_empty() {
-        return Some("the expression is empty; the key is `expression`".to_owned());
-    }
-    if message.starts_with("reserved identifier: ") {
-        return foreign::advice(text);
-    }
-    let syntax = message.strip_prefix("Syntax error: ")?;
-    if let Some(advice) = foreign::advice(text) {
-        return Some(advice);
-    }
-    if syntax.ends_with("expecting ':'") {
-        return Some("a condition has two outcomes: `condition ? a : b`".to_owned());
-    }
-    if syntax.starts_with("token recognition error at: '=") {
-        return Some("compare with `==`".to_owned());
-    }
-    if syntax.starts_with("token recognition error at: '&") {
-        return Some("write `&&`".to_owned());
-    }
-    if syntax.starts_with("token recognition error at: '|") {
-        return Some("write `||`".to_owned());
-    }
-    if syntax.starts_with("token recognition error at: '\"")
-        || syntax.starts_with("token recognition error at: ''")
-    {
-        return Some("a quote is missing at the end of the text".to_owned());
-    }
-    let count = |bracket: char| text.matches(bracket).count();
-    let brackets = [('(', ')'), ('[', ']'), ('{', '}')];
-    if let Some((open, close)) =
-        brackets.into_iter().find(|(open, close)| count(*open) != count(*close))
-    {
-        return Some(match count(open) > count(close) {
-            true => format!("a `{close}` is missing"),
-            false => format!("there is a `{close}` too many"),
-        });
-    }
-    if syntax.starts_with("extraneous input") {
-        return Some("two values need an operator between them, two operators a value".to_owned());
-    }
-    let mismatched = syntax.starts_with("mismatched input") && syntax.ends_with("expecting ')'");
-    (mismatched || syntax.starts_with("missing ')' at"))
-        .then(|| "a comma or an operator is missing".to_owned())
 }
 
-/// As [`advice`], about an expression of one of the cluster's own policies.
-pub(crate) fn of_policy(text: &str, message: &str) -> Option<String> {
-    let quoted = message.split('\'').nth(1).unwrap_or_default();
-    if message.starts_with("undeclared reference to ") {
-        let advice = match quoted {
+/// Advice about an expression with an error that has no place in its text.
+pub(super) fn of_whole(text: &str, error: &CompileError) -> Option<String> {
+    match error {
+        CompileError::Result { wanted: Type::BOOL, .. } => Some(
+            "a validation is an expression that must be true; compare the value, such as `… == 0`"
+                .to_owned(),
+        ),
+        _ if text.trim().is_empty() => empty(),
+        _ => None,
+    }
+}
+
+fn empty() -> Option<String> {
+    Some("the expression is empty; the key is `expression`".to_owned())
+}
+
+fn undefined_field(text: &str, name: &str, variables: &[&str]) -> Option<String> {
+    if variables.contains(&name) && text.contains(&format!("variables.{name}")) {
+        return Some(format!(
+            "`{name}` is defined further down: a variable reads those in front of it"
+        ));
+    }
+    let user = [".userInfo.name", ".userInfo.user"].iter().any(|it| text.contains(it));
+    if user && ["name", "user"].contains(&name) {
+        return Some("did you mean `username`?".to_owned());
+    }
+    near::did_you_mean(name, variables.iter().copied().chain(MEMBERS))
+}
+
+fn syntax(text: &str, error: &SyntaxError) -> Option<String> {
+    use SyntaxError::{Extraneous, Mismatched, Missing, Token};
+
+    let advice = match error {
+        Extraneous { expected: Expected::Symbol(":"), .. }
+        | Mismatched { expected: Expected::Symbol(":"), .. } => {
+            "a condition has two outcomes: `condition ? a : b`"
+        }
+        Token(token) => match token.chars().next() {
+            Some('=') => "compare with `==`",
+            Some('&') => "write `&&`",
+            Some('|') => "write `||`",
+            Some('"' | '\'') => "a quote is missing at the end of the text",
+            _ => return unequal_brackets(text),
+        },
+        _ if let Some(advice) = unequal_brackets(text) => return Some(advice),
+        Extraneous { .. } => "two values need an operator between them, two operators a value",
+        Mismatched { expected: Expected::Symbol(")"), .. } | Missing { symbol: ")", .. } => {
+            "a comma or an operator is missing"
+        }
+        _ => return None,
+    };
+    Some(advice.to_owned())
+}
+
+fn unequal_brackets(text: &str) -> Option<String> {
+    let count = |bracket: char| text.matches(bracket).count();
+    let brackets = [('(', ')'), ('[', ']'), ('{', '}')];
+    let (open, close) = brackets.into_iter().find(|(open, close)| count(*open) != count(*close))?;
+    Some(match count(open) > count(close) {
+        true => format!("a `{close}` is missing"),
+        false => format!("there is a `{close}` too many"),
+    })
+}
+
+/// Advice about an expression of one of the cluster's own policies.
+pub(crate) fn of_policy(text: &str, error: &CompileError) -> Option<String> {
+    let CompileError::Check(errors) = error else { return of_whole(text, error) };
+    let mistake = &errors.issues.first()?.mistake;
+    let advice = match mistake {
+        Mistake::Undeclared(name) => match name.as_str() {
             "params" | "parameters" => {
                 "`params` is what `paramKind` and a binding's `paramRef` name"
             }
             "anyObject" => "write `object`, or `oldObject` of a deletion",
             "input" => "`input` is Rego's; CEL has `object`, `oldObject`, `request` and `params`",
             "math" => return None,
-            _ => return advice(text, message, &[]),
-        };
-        return Some(advice.to_owned());
-    }
-    if message.starts_with("undefined field 'params'") {
-        return Some("the parameters are `params`; `variables.params` is Gatekeeper's".to_owned());
-    }
-    advice(text, message, &[])
+            _ => return advice(text, mistake, &[]),
+        },
+        Mistake::UndefinedField(name) if name == "params" => {
+            "the parameters are `params`; `variables.params` is Gatekeeper's"
+        }
+        _ => return advice(text, mistake, &[]),
+    };
+    Some(advice.to_owned())
 }
 
 /// Where an issue is: cel-go puts a call at its parenthesis and a member at its dot, people look for
 /// the name.
 pub(crate) fn named(text: &str, issue: &Issue) -> Span {
-    let name = issue.message.split('\'').nth(1).unwrap_or_default();
     let before = text.get(..issue.span.start).unwrap_or_default();
     let after = text.get(issue.span.start..).unwrap_or_default();
-    if issue.message.starts_with("undeclared reference to ") && before.ends_with(name) {
-        return Span::new(before.len() - name.len(), before.len());
+    match &issue.mistake {
+        Mistake::Undeclared(name) if before.ends_with(name.as_str()) => {
+            Span::new(before.len() - name.len(), before.len())
+        }
+        Mistake::UndefinedField(name) => {
+            let member = after.strip_prefix('.').map_or("", str::trim_start);
+            let start = text.len() - member.len();
+            match member.starts_with(name.as_str()) {
+                true => Span::new(start, start + name.len()),
+                false => issue.span,
+            }
+        }
+        _ => issue.span,
     }
-    let member = after.strip_prefix('.').map_or("", str::trim_start);
-    if issue.message.starts_with("undefined field ") && member.starts_with(name) {
-        let start = text.len() - member.len();
-        return Span::new(start, start + name.len());
-    }
-    issue.span
 }
 
 /// Names that other languages and engines have, and what CEL has instead.
@@ -186,7 +196,15 @@ const CLASSICS: [(&[&str], &str); 8] = [
 ];
 
 /// Operators that some types have as functions.
-fn overload(operator: &str, message: &str, text: &str) -> Option<String> {
+fn overload(
+    operator: &str,
+    target: Option<&Type>,
+    arguments: &[Type],
+    text: &str,
+) -> Option<String> {
+    let names: Vec<String> = target.into_iter().chain(arguments).map(Type::to_string).collect();
+    let has_type = |wanted: &str| names.iter().any(|name| name == wanted);
+
     if matches!(operator, "@in" | "_in_") {
         let advice = "the operand behind `in` must be a list or a map: `x in [\"a\", \"b\"]`; for a part of a text \
                       write `x.contains(\"a\")`";
@@ -195,7 +213,7 @@ fn overload(operator: &str, message: &str, text: &str) -> Option<String> {
     if operator == "has" {
         return Some("`has` takes one field: `has(object.a)`".to_owned());
     }
-    if message.contains("kubernetes.Quantity") {
+    if has_type("kubernetes.Quantity") {
         let function = match operator {
             "_>_" | "_>=_" => "`a.isGreaterThan(b)` or `a.compareTo(b)`",
             "_<_" | "_<=_" => "`a.isLessThan(b)` or `a.compareTo(b)`",
@@ -205,12 +223,11 @@ fn overload(operator: &str, message: &str, text: &str) -> Option<String> {
         };
         return Some(format!("quantities have functions: {function}"));
     }
-    if message.contains("kubernetes.GroupVersionKind") {
+    if has_type("kubernetes.GroupVersionKind") {
         return Some("a kind has a group, a version and a name: `request.kind.kind`".to_owned());
     }
-    let types =
-        message.rsplit_once('(').map_or("", |(_, types)| types.trim_end_matches([')', '\'']));
-    let types: Vec<&str> = types.split(", ").collect();
+    let names = names.iter().skip(target.iter().len());
+    let types: Vec<&str> = names.map(String::as_str).collect();
     let advice = match (operator, types.as_slice()) {
         ("_<_" | "_<=_" | "_>_" | "_>=_", ["bool", _]) => {
             "a comparison has two sides: `a < b && b < c`"
@@ -266,16 +283,6 @@ fn unquoted(text: &str, name: &str) -> Option<String> {
     at.map(|_| format!("a text needs quotes: `\"{name}\"`"))
 }
 
-/// Why a literal pattern does not compile.
-fn pattern(text: &str) -> Option<String> {
-    let mut quotes = text.split("matches(").skip(1);
-    quotes.find_map(|rest| {
-        let quote = rest.chars().next().filter(|it| matches!(it, '"' | '\''))?;
-        let pattern = rest.get(1..)?.split(quote).next()?;
-        regex::check(pattern).err().map(|error| error.to_string())
-    })
-}
-
 fn undeclared(name: &str, variables: &[&str]) -> Option<String> {
     if variables.contains(&name) {
         return Some(format!("write `variables.{name}`"));
@@ -296,9 +303,19 @@ fn undeclared(name: &str, variables: &[&str]) -> Option<String> {
 }
 
 /// cel-go lists every token that might follow; an author can use a few of them.
-pub(super) fn shortened(message: &str) -> String {
-    match message.split_once(" expecting {") {
-        Some((before, _)) => format!("{before}: expected an expression or an operator"),
-        None => message.to_owned(),
-    }
+pub(super) fn shortened(mistake: &Mistake) -> String {
+    use Expected::{Expression, SymbolOrComma};
+
+    let (how, found) = match mistake {
+        Mistake::Syntax(SyntaxError::Extraneous {
+            found,
+            expected: Expression | SymbolOrComma(_),
+        }) => ("extraneous", found),
+        Mistake::Syntax(SyntaxError::Mismatched {
+            found,
+            expected: Expression | SymbolOrComma(_),
+        }) => ("mismatched", found),
+        _ => return mistake.to_string(),
+    };
+    format!("Syntax error: {how} input '{found}': expected an expression or an operator")
 }

@@ -49,8 +49,8 @@ const INPUTS: [&str; 4] = ["object", "oldObject", "request", "namespaceObject"];
 const PARAMS: &str = "params";
 
 impl CelDriver {
-    /// The keys for a constraint, given with the defaults of its parameters; `None` where variables
-    /// cannot be told apart by their names. Constraints of which the same is read share them.
+    /// The keys for a constraint, given with the defaults of its parameters; `None` where their
+    /// names do not distinguish the variables. Constraints of which the same is read share them.
     pub(in crate::constraint) fn keys(&self, constraint: &Value) -> Option<Arc<Keys>> {
         let keys = self.keys_of(constraint)?;
         if !keys.are_whole() {
@@ -102,7 +102,7 @@ impl CelDriver {
             if of_inputs {
                 known.of_inputs.insert(name);
             }
-            let told = name == PARAMS || of_inputs;
+            let keyed = name == PARAMS || of_inputs;
             let (value, of_text) = match (program, texts.get(name)) {
                 _ if name == PARAMS => (known.parameters.key(), Digest::of("params").key()),
                 (Some(program), Some(text)) => {
@@ -117,7 +117,7 @@ impl CelDriver {
             }
             let name = Digest::of("name").text(name).key();
             let exact = exact.unwrap_or_default();
-            variables.push(VariableKey { name, value, exact, told, common: of_inputs });
+            variables.push(VariableKey { name, value, exact, keyed, common: of_inputs });
         }
         let key = |expression: &Expression| {
             let program = expression.program();
@@ -283,7 +283,7 @@ impl Whole {
     }
 }
 
-/// Texts that are told apart whatever they hold.
+/// Texts whose digest differs whatever they hold.
 struct Digest(Sha256);
 
 impl Digest {

@@ -1,6 +1,8 @@
 //! Advice about Rego that does not compile: help for the mistakes that most authors make.
 
-use modgate_rego::{Code, Error, RegoVersion, ast::HeadKind, parse_module};
+use modgate_rego::{
+    Code, Detail, Error, Mistake, RegoVersion, SyntaxError, TokenError, ast::HeadKind, parse_module,
+};
 use modgate_value::{Value, diag::Span, near, odd};
 
 use super::foreign;
@@ -15,40 +17,40 @@ pub(in crate::constraint) fn advice(
     version: RegoVersion,
     error: &Error,
 ) -> Option<String> {
-    // `print` is as near.
-    if error.message == "undefined function sprint" {
-        return Some("did you mean `sprintf`?".to_owned());
-    }
-    if error.help.is_some() {
-        return error.help.as_deref().map(str::to_owned);
-    }
-    let message = error.message.as_str();
-    let name = || message.split(' ').nth(1).unwrap_or_default();
-    match error.code {
-        Code::Parse => parse(text, version, error),
-        Code::UnsafeVar => unsafe_variable(text, version, name()),
-        Code::Recursion => {
+    match &error.mistake {
+        // `print` is as near.
+        Mistake::UndefinedFunction(name) if name == "sprint" => {
+            Some("did you mean `sprintf`?".to_owned())
+        }
+        _ if let Some(help) = error.help.as_deref() => Some(help.to_owned()),
+        Mistake::Syntax { error: mistake, .. } => {
+            let at = error.span.map_or(0, |span| span.start as usize);
+            syntax(text, version, mistake, at)
+        }
+        Mistake::UnsafeVariable { name, .. } => {
+            keyword_if(text, version).or_else(|| unsafe_variable(text, name))
+        }
+        Mistake::UnsafeExpression => keyword_if(text, version),
+        _ if error.code == Code::Recursion => {
             Some("a rule or function cannot use itself; `walk` visits what is nested".to_owned())
         }
-        Code::Compile if message.ends_with("assigned above") => {
-            Some(format!("`:=` gives `{}` a value once; compare with `==`", name()))
+        Mistake::AssignedAbove(name) => {
+            Some(format!("`:=` gives `{name}` a value once; compare with `==`"))
         }
-        Code::Type => types(message, version),
-        _ => None,
+        mistake => types(mistake, version),
     }
 }
 
-fn parse(text: &str, version: RegoVersion, error: &Error) -> Option<String> {
-    let message = error.message.as_str();
-    let at = error.span.map_or(0, |span| span.start as usize);
+/// Advice about a syntax error at an offset.
+fn syntax(text: &str, version: RegoVersion, error: &SyntaxError, at: usize) -> Option<String> {
     let parses = |text: &str, version| parse_module("", text, version).is_ok();
     if let Some((_, advice)) = package(text) {
         return Some(advice);
     }
-    if message == "package expected" {
+    if *error == SyntaxError::PackageExpected {
         return Some("the first line has to be `package NAME`".to_owned());
     }
-    if message.starts_with("non-terminated string") {
+    if *error == SyntaxError::Token(TokenError::UnterminatedString) {
         let quote = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or('"');
         let quote = if quote == '`' { "backquote".to_owned() } else { format!("`{quote}`") };
         return Some(format!("a {quote} is missing at the end of the text"));
@@ -58,7 +60,7 @@ fn parse(text: &str, version: RegoVersion, error: &Error) -> Option<String> {
     {
         return Some(advice);
     }
-    if message.contains("keyword is required") {
+    if matches!(error, SyntaxError::KeywordRequired { .. }) {
         let advice = "in Rego v1 the rule is `violation contains {\"msg\": msg} if { … }`";
         return Some(advice.to_owned());
     }
@@ -87,16 +89,19 @@ fn parse(text: &str, version: RegoVersion, error: &Error) -> Option<String> {
         }
         RegoVersion::V1 => {}
     }
-    if let Some(advice) = foreign::word(text, at).or_else(|| foreign::sign(text, at, message)) {
+    if let Some(advice) = foreign::word(text, at).or_else(|| foreign::sign(text, at, error)) {
         return Some(advice.to_owned());
     }
     let count = |bracket: char| text.matches(bracket).count();
     let missing = [('{', '}'), ('[', ']'), ('(', ')')];
     let unequal = missing.into_iter().find(|(open, close)| count(*open) != count(*close));
     let Some((open, close)) = unequal else {
-        let two = ["identifier", "string", "number", "{", "["].iter();
-        let is_two =
-            two.into_iter().any(|it| message.starts_with(&format!("unexpected {it} token")));
+        let begins_value =
+            |name: &str| ["identifier", "string", "number", "{", "["].contains(&name);
+        let is_two = matches!(
+            error,
+            SyntaxError::Unexpected { name, is_keyword: false, .. } if begins_value(name)
+        );
         return is_two
             .then(|| "between two values an operator is missing, or a line break".to_owned());
     };
@@ -152,10 +157,14 @@ fn missing_import(text: &str) -> Option<&'static str> {
     })
 }
 
-fn unsafe_variable(text: &str, version: RegoVersion, name: &str) -> Option<String> {
-    if version == RegoVersion::V0 && text.lines().any(|line| line.trim_end().ends_with(" if {")) {
-        return Some("`if` is a keyword only after `import future.keywords.if`".to_owned());
-    }
+/// Advice about a module of version 0 that has `if` as a variable.
+fn keyword_if(text: &str, version: RegoVersion) -> Option<String> {
+    let is_it =
+        version == RegoVersion::V0 && text.lines().any(|line| line.trim_end().ends_with(" if {"));
+    is_it.then(|| "`if` is a keyword only after `import future.keywords.if`".to_owned())
+}
+
+fn unsafe_variable(text: &str, name: &str) -> Option<String> {
     let constant = match name {
         "True" | "TRUE" => Some("true"),
         "False" | "FALSE" => Some("false"),
@@ -202,68 +211,73 @@ fn the_rule(version: RegoVersion) -> String {
     format!("the rule is `{rule}`")
 }
 
-fn types(message: &str, version: RegoVersion) -> Option<String> {
-    let deprecated = "deprecated built-in function calls in expression: ";
-    if let Some(name) = message.strip_prefix(deprecated) {
-        return Some(match name {
-            "any" => "write `true in list`".to_owned(),
-            "all" => "write `every x in list { x }`".to_owned(),
-            "re_match" => "write `regex.match`".to_owned(),
+fn types(mistake: &Mistake, version: RegoVersion) -> Option<String> {
+    let advice = match mistake {
+        Mistake::Deprecated(name) => match name.as_str() {
+            "any" => "write `true in list`",
+            "all" => "write `every x in list { x }`",
+            "re_match" => "write `regex.match`",
             _ => return None,
-        });
-    }
-    let advice = match message {
-        "sprintf: arity mismatch" | "sprintf: invalid argument(s)" => {
+        },
+        Mistake::Arity(name) | Mistake::Arguments(name) if name == "sprintf" => {
             "it takes a format and a list: `sprintf(\"%v\", [value])`"
         }
-        "plus: invalid argument(s)" => "`+` adds numbers; `sprintf` and `concat` join texts",
-        _ if message.ends_with("used as reference, not called") => {
-            "it is a function: write its arguments in parentheses"
-        }
-        "conflicting rules data.template.violation found" => {
+        Mistake::Arguments(name) => return arguments(name),
+        Mistake::NotCalled(_) => "it is a function: write its arguments in parentheses",
+        Mistake::ConflictingRules(name) if name == "data.template.violation" => {
             "`violation` is a set of what is wrong: it has neither a default nor a value"
         }
-        "undefined ref: r.msg" | "undefined ref: data.template.violation[r]" => {
-            return Some(the_rule(version));
-        }
-        _ if message.starts_with("undefined function data.lib.") => {
-            "no library in `libs` has this function"
-        }
-        _ if message.starts_with("conflicting rules data.template.") => {
+        Mistake::ConflictingRules(name) if name.starts_with("data.template.") => {
             "all rules of one name are of one kind, and functions of one name take equally many arguments"
         }
-        _ if message.starts_with("data.template.")
-            && message.ends_with(": invalid argument(s)") =>
+        Mistake::UndefinedReference(reference)
+            if ["r.msg", "data.template.violation[r]"].contains(&reference.as_str()) =>
         {
-            "it takes another number of arguments; what comes behind them is the result, which the call equals"
+            return Some(the_rule(version));
         }
-        _ if message.starts_with("undefined function lib.") => {
-            return Some(format!(
-                "write `data.{}`, or `import data.lib.NAME`, and put the library into `libs`",
-                message.trim_start_matches("undefined function ")
-            ));
-        }
-        _ if message.starts_with("undefined function ") && message.contains('.') => {
-            return foreign::method(message.trim_start_matches("undefined function "));
-        }
-        "startswith: invalid argument(s)" => {
-            "it compares one text; of several write `strings.any_prefix_match(x, [\"a\", \"b\"])`"
-        }
-        "endswith: invalid argument(s)" => {
-            "it compares one text; of several write `strings.any_suffix_match(x, [\"a\", \"b\"])`"
-        }
-        "contains: invalid argument(s)" => {
-            "it looks for one text in another; whether a list has a value is `x in list`, or `list[_] == x`"
-        }
-        "match error" => {
+        Mistake::UndefinedFunction(name) => return undefined_function(name),
+        Mistake::Mismatch => {
             "the two sides have different types, so they are never equal; a number stands without quotes"
         }
-        "undefined function lowercase" => "did you mean `lower`?",
-        "undefined function uppercase" => "did you mean `upper`?",
-        "undefined function array.cat" => "did you mean `array.concat`?",
-        "undefined function len" | "undefined function length" | "undefined function size" => {
-            "did you mean `count`?"
+        _ => return None,
+    };
+    Some(advice.to_owned())
+}
+
+/// Advice about a function with arguments of other types.
+fn arguments(name: &str) -> Option<String> {
+    let advice = match name {
+        "plus" => "`+` adds numbers; `sprintf` and `concat` join texts",
+        "startswith" => {
+            "it compares one text; of several write `strings.any_prefix_match(x, [\"a\", \"b\"])`"
         }
+        "endswith" => {
+            "it compares one text; of several write `strings.any_suffix_match(x, [\"a\", \"b\"])`"
+        }
+        "contains" => {
+            "it looks for one text in another; whether a list has a value is `x in list`, or `list[_] == x`"
+        }
+        _ if name.starts_with("data.template.") => {
+            "it takes another number of arguments; what comes behind them is the result, which the call equals"
+        }
+        _ => return None,
+    };
+    Some(advice.to_owned())
+}
+
+/// Advice about a function that does not exist.
+fn undefined_function(name: &str) -> Option<String> {
+    let advice = match name {
+        _ if name.starts_with("data.lib.") => "no library in `libs` has this function",
+        _ if name.starts_with("lib.") => {
+            return Some(format!(
+                "write `data.{name}`, or `import data.lib.NAME`, and put the library into `libs`"
+            ));
+        }
+        _ if name.contains('.') => return foreign::method(name),
+        "lowercase" => "did you mean `lower`?",
+        "uppercase" => "did you mean `upper`?",
+        "len" | "length" | "size" => "did you mean `count`?",
         _ => return None,
     };
     Some(advice.to_owned())
@@ -292,17 +306,14 @@ pub(in crate::constraint) fn wrong_rule(
     Some((lint.place.span, lint.help?))
 }
 
-/// The types that a call has and wants, or that two sides have, as OPA's errors list them after their first line.
+/// The types that a call has and wants, or that two sides have.
 pub(in crate::constraint) fn details(error: &Error) -> Option<String> {
-    let is_type = |line: &&str| {
-        ["have", "want", "left", "right"]
-            .iter()
-            .any(|side| line.strip_prefix(side).is_some_and(|it| it.trim_start().starts_with(": ")))
-    };
-    let lines = error.details.iter().map(|line| line.trim());
-    let types: Vec<String> =
-        lines.filter(is_type).map(|it| it.replace("  :", ":").replace(" :", ":")).collect();
-    (!types.is_empty()).then(|| types.join(", "))
+    let sides = error.details.iter().filter_map(|detail| match detail {
+        Detail::Side { side, value, .. } => Some(format!("{}: {value}", side.as_str())),
+        _ => None,
+    });
+    let sides: Vec<String> = sides.collect();
+    (!sides.is_empty()).then(|| sides.join(", "))
 }
 
 /// Advice about a reference into `data` that no template may read.

@@ -1,5 +1,7 @@
 //! Words of other languages that authors write in Rego: keywords, signs and methods.
 
+use modgate_rego::{SyntaxError, TokenError};
+
 const JOINED: &str = "expressions of a body are joined by line breaks or `;`";
 const TWICE: &str = "there is no `or`: write the rule twice, once for each case";
 const NO_LOOPS: &str = "there are no loops: `x := list[_]` holds for each element";
@@ -55,40 +57,37 @@ pub(super) fn word(text: &str, at: usize) -> Option<&'static str> {
 }
 
 /// Advice about a sign of another language at an offset.
-pub(super) fn sign(text: &str, at: usize, message: &str) -> Option<&'static str> {
+pub(super) fn sign(text: &str, at: usize, error: &SyntaxError) -> Option<&'static str> {
     let (before, rest) = (text.get(..at)?, text.get(at..)?);
-    let starts = |start: &str| message.starts_with(start);
-    Some(match () {
-        () if starts("unexpected and token") => {
-            "expressions of a body are joined by line breaks or `;`, not by `&&`"
-        }
-        () if starts("unexpected or token") => {
-            "there is no `||`: write the rule twice, once for each case"
-        }
-        () if starts("illegal ! character") => "write `not` instead of `!`",
-        () if rest.starts_with('?') => {
+    let is_token = |wanted: TokenError| *error == SyntaxError::Token(wanted);
+    let (token, keyword) = match error {
+        SyntaxError::Unexpected { name, is_keyword: true, .. } => ("", *name),
+        SyntaxError::Unexpected { name, .. } => (*name, ""),
+        _ => ("", ""),
+    };
+    Some(match (token, keyword) {
+        ("and", _) => "expressions of a body are joined by line breaks or `;`, not by `&&`",
+        ("or", _) => "there is no `||`: write the rule twice, once for each case",
+        _ if is_token(TokenError::Exclamation) => "write `not` instead of `!`",
+        _ if rest.starts_with('?') => {
             "there is no `?`: a value for a missing field is `object.get(x, \"key\", \"other\")`; \
              for two cases write the rule twice"
         }
-        () if rest.starts_with('\'') => "texts stand in double quotes: `\"x\"`",
-        () if rest.starts_with('$') => "Rego has no `$`; the object is `input.review.object`",
-        () if rest.starts_with('~') => "a pattern is matched by `regex.match(\"^a\", x)`",
-        () if starts("illegal token") => "texts stand in double quotes: `\"x\"`",
-        () if starts("unexpected div token") => "comments start with `#`",
-        () if starts("unexpected gt token") => "unequal is `!=`",
-        () if starts("unexpected : token") => "assign with `:=`, compare with `==`",
-        () if starts("unexpected eq token") && before.ends_with(['+', '-', '*', '/']) => UNCHANGED,
-        () if starts("unexpected plus token") || starts("unexpected minus token") => UNCHANGED,
-        () if starts("unexpected eq token") => EQUAL,
-        () if starts("unexpected assign token") && before.trim_end().contains("some ") => {
-            "write `x := …` without `some`"
-        }
-        () if starts("unexpected else keyword") => {
-            "`else` stands behind the `}` of a rule: `f(x) = 1 { … } else = 2 { … }`"
-        }
-        () if starts("unexpected not keyword") => "`not` stands in front: `not x in list`",
-        () if starts("unexpected as keyword") => "only an import has `as`",
-        () => return None,
+        _ if rest.starts_with('\'') => "texts stand in double quotes: `\"x\"`",
+        _ if rest.starts_with('$') => "Rego has no `$`; the object is `input.review.object`",
+        _ if rest.starts_with('~') => "a pattern is matched by `regex.match(\"^a\", x)`",
+        _ if is_token(TokenError::Illegal) => "texts stand in double quotes: `\"x\"`",
+        ("div", _) => "comments start with `#`",
+        ("gt", _) => "unequal is `!=`",
+        (":", _) => "assign with `:=`, compare with `==`",
+        ("eq", _) if before.ends_with(['+', '-', '*', '/']) => UNCHANGED,
+        ("plus" | "minus", _) => UNCHANGED,
+        ("eq", _) => EQUAL,
+        ("assign", _) if before.trim_end().contains("some ") => "write `x := …` without `some`",
+        (_, "else") => "`else` stands behind the `}` of a rule: `f(x) = 1 { … } else = 2 { … }`",
+        (_, "not") => "`not` stands in front: `not x in list`",
+        (_, "as") => "only an import has `as`",
+        _ => return None,
     })
 }
 

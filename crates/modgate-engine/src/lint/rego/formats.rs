@@ -3,7 +3,7 @@
 use modgate_rego::ast::{Term, TermKind};
 use modgate_value::Value;
 
-use super::{Binding, Found, Paths, Variables, counts, dotted, name_of, text};
+use super::{Binding, Paths, RegoFinding, Variables, counts, dotted, name_of, text};
 use crate::{Code, constraint::verbs};
 
 impl<'m> Paths<'m> {
@@ -14,7 +14,7 @@ impl<'m> Paths<'m> {
         operator: &Term,
         arguments: &'m [Term],
         (variables, bindings): (&Variables<'m>, &[Binding<'m>]),
-        found: &mut Vec<Found>,
+        found: &mut Vec<RegoFinding>,
     ) {
         let ([format, values, ..], Some("sprintf")) = (arguments, dotted(operator).as_deref())
         else {
@@ -22,7 +22,7 @@ impl<'m> Paths<'m> {
         };
         let list = Value::from(Vec::new());
         if self.never_is(values, variables, &list).is_some() {
-            found.push(Found {
+            found.push(RegoFinding {
                 code: Code::FormatArguments,
                 span: values.span,
                 message: "the values of a format are a list, and this is none, so it is undefined"
@@ -44,7 +44,7 @@ impl<'m> Paths<'m> {
         if wanted.len() != bound.len() {
             // Those of a literal list have a warning already.
             if name.is_some() {
-                found.push(Found {
+                found.push(RegoFinding {
                     code: Code::FormatArguments,
                     span: values.span,
                     message: counts(wanted.len(), bound.len()),
@@ -56,7 +56,7 @@ impl<'m> Paths<'m> {
         for (verb, value) in wanted.into_iter().zip(bound) {
             let Some((message, span)) = self.verb(verb, format, value, variables) else { continue };
             let help = Some("`%v` is for every value".to_owned());
-            found.push(Found { code: Code::FormatArguments, span, message, help });
+            found.push(RegoFinding { code: Code::FormatArguments, span, message, help });
         }
     }
 

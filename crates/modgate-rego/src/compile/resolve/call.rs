@@ -15,6 +15,7 @@ use crate::{
     builtins,
     error::Code,
     ir::GroupKind,
+    mistake::{Detail, Mistake},
 };
 
 impl Resolver<'_, '_> {
@@ -55,13 +56,13 @@ impl Resolver<'_, '_> {
         let head = match parts.first().map(|head| &head.kind) {
             Some(ast::TermKind::Var(head)) => head.clone(),
             _ => {
-                self.late(span, format!("undefined function {name}"));
+                self.late(span, Mistake::UndefinedFunction(name));
                 return None;
             }
         };
         if self.declared(&head).is_some_and(|(_, occurrence)| occurrence != Occurrence::Seen) {
             if output {
-                self.late(span, format!("undefined function {name}"));
+                self.late(span, Mistake::UndefinedFunction(name));
             } else {
                 self.error(Code::Compile, span, format!("called function {name} shadowed"));
             }
@@ -77,7 +78,7 @@ impl Resolver<'_, '_> {
             match scalar(&part.kind) {
                 Some(value) => path.push(self.symbols.constants.add(value)),
                 None => {
-                    self.late(span, format!("undefined function {name}"));
+                    self.late(span, Mistake::UndefinedFunction(name));
                     return None;
                 }
             }
@@ -94,7 +95,7 @@ impl Resolver<'_, '_> {
                 let text = self.symbols.path_text(&path);
                 let known = self.symbols.function_paths();
                 let help = nearest(&text, known.iter().map(String::as_str));
-                self.late_with(span, format!("undefined function {text}"), Vec::new(), help);
+                self.late_with(span, Mistake::UndefinedFunction(text), Vec::new(), help);
                 return None;
             }
         };
@@ -122,13 +123,14 @@ impl Resolver<'_, '_> {
             let own = self.symbols.function_paths();
             let own = own.iter().filter_map(|path| path.rsplit('.').next());
             let help = nearest(name, builtins::all().map(|builtin| builtin.name).chain(own));
-            self.late_with(span, format!("undefined function {name}"), Vec::new(), help);
+            let mistake = Mistake::UndefinedFunction(name.to_owned());
+            self.late_with(span, mistake, Vec::new(), help);
             return None;
         };
         let arity = signature.arity as usize;
         if args.len() != arity && !(output && args.len() == arity + 1) {
             let details = super::super::types::arity_details(self.symbols, name, args, !output);
-            self.late_with(span, format!("{name}: arity mismatch"), details, None);
+            self.late_with(span, Mistake::Arity(name.to_owned()), details, None);
             return None;
         }
         if signature.deprecated {
@@ -137,7 +139,7 @@ impl Resolver<'_, '_> {
                 self.late.deprecated.push(Late {
                     code: Code::Type,
                     span: self.at(span),
-                    message: format!("deprecated built-in function calls in expression: {name}"),
+                    mistake: Mistake::Deprecated(name.to_owned()),
                     details: Vec::new(),
                     help: None,
                 });
@@ -147,19 +149,19 @@ impl Resolver<'_, '_> {
         Some(Callee::Builtin(id, signature.arity))
     }
 
-    pub(super) fn late(&mut self, span: Span, message: String) {
-        self.late_with(span, message, Vec::new(), None);
+    pub(super) fn late(&mut self, span: Span, mistake: impl Into<Mistake>) {
+        self.late_with(span, mistake.into(), Vec::new(), None);
     }
 
     pub(super) fn late_with(
         &mut self,
         span: Span,
-        message: String,
-        details: Vec<String>,
+        mistake: Mistake,
+        details: Vec<Detail>,
         help: Option<String>,
     ) {
         let span = self.at(span);
-        self.late.calls.push(Late { code: Code::Type, span, message, details, help });
+        self.late.calls.push(Late { code: Code::Type, span, mistake, details, help });
     }
 }
 

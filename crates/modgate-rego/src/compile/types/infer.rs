@@ -13,6 +13,7 @@ use crate::{
         NodeId,
         types::{Key, Type},
     },
+    mistake::{Detail, Mistake},
 };
 
 impl<'c> Checker<'c> {
@@ -255,8 +256,8 @@ impl<'c> Checker<'c> {
                     let known = node.and_then(|node| self.environment.nodes.get(&node));
                     if known.is_some_and(|ty| *ty != Type::ANY) {
                         let name = self.symbols.path_text(path.unwrap_or(&[]));
-                        let message = format!("undefined function {name}");
-                        self.errors.push((span, message, Vec::new()));
+                        let mistake = Mistake::UndefinedFunction(name);
+                        self.errors.push((span, mistake, Vec::new()));
                     }
                     for arg in args {
                         self.unify_one(arg, &Type::ANY, false);
@@ -295,11 +296,8 @@ impl<'c> Checker<'c> {
                     _ => ty.to_string(),
                 })
                 .collect();
-            let details = vec![
-                format!("have: ({})", have.join(", ")),
-                format!("want: ({})", want.join(", ")),
-            ];
-            self.errors.push((span, format!("{name}: invalid argument(s)"), details));
+            let details = Detail::of_call(&have, &want);
+            self.errors.push((span, Mistake::Arguments(name.to_string()), details));
             return;
         }
     }

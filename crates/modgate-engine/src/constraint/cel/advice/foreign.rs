@@ -2,7 +2,7 @@
 
 use modgate_value::odd;
 
-/// Operators and words of other languages, and what CEL has instead. The first that a text has is told, so longer ones
+/// Operators and words of other languages, and what CEL has instead. The first that a text has counts, so longer ones
 /// stand in front of those that they contain.
 const OPERATORS: [(&str, &str); 33] = [
     ("!==", "unequal is `!=`"),
