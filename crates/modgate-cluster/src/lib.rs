@@ -9,7 +9,45 @@
 //! statuses, generated admission policies, audit results, certificates, Events. Only the process that
 //! holds the [Lease](lease) writes what one process must write.
 //!
-//! [`remote`] is the client of the command line. It makes one blocking call after another.
+//! [`remote`] is the client of the command line. It makes one blocking call after another:
+//!
+//! ```
+//! # use std::{fs, io::{self, Read as _, Write as _}, net::TcpListener, thread};
+//! use modgate_cluster::remote::{Place, Remote, Resource};
+//!
+//! # let listener = TcpListener::bind("127.0.0.1:0")?;
+//! # let server = listener.local_addr()?;
+//! # let answer = thread::spawn(move || -> io::Result<()> {
+//! #     let (mut stream, _) = listener.accept()?;
+//! #     let _ = stream.read(&mut [0; 4096])?;
+//! #     let list = r#"{"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRuleList", "metadata": {},
+//! #         "items": [{"metadata": {"namespace": "shop", "name": "no-latest"}}]}"#;
+//! #     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length";
+//! #     write!(stream, "{head}: {}\r\n\r\n{list}", list.len())
+//! # });
+//! # let kubeconfig = std::env::temp_dir().join(format!("modgate-cluster-{}", std::process::id()));
+//! # fs::write(&kubeconfig, format!("
+//! # apiVersion: v1
+//! # kind: Config
+//! # current-context: here
+//! # contexts: [{{name: here, context: {{cluster: here, user: me}}}}]
+//! # clusters: [{{name: here, cluster: {{server: 'http://{server}'}}}}]
+//! # users: [{{name: me, user: {{}}}}]
+//! # "))?;
+//! // `Place::find` gives the files that kubectl would read.
+//! let place = Place { files: vec![kubeconfig.clone()], context: None };
+//! let remote = Remote::connect(&place)?;
+//! let modrules = Resource::of_cluster("api.kubemod.io", "v1beta1", "modrules");
+//! let names: Vec<String> = remote
+//!     .list(&modrules)?
+//!     .iter()
+//!     .filter_map(|rule| Some(rule.path(&["metadata", "name"])?.as_str()?.to_owned()))
+//!     .collect();
+//! assert_eq!(names, ["no-latest"]);
+//! # answer.join().expect("no panic")?;
+//! # fs::remove_file(&kubeconfig)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Guarantees
 //!

@@ -3,6 +3,42 @@
 //!
 //! A [`Connection`](Driver::connect) in the namespace of the installation selects the driver; a
 //! [`Exporter`] is the [`Sink`] that audits write to, and takes what the webhook [queues](AdmissionQueue).
+//! [`ViolationsFile`] is the sink that needs no Connection:
+//!
+//! ```
+//! use std::{fs, sync::Arc};
+//! use modgate_audit::{ObjectRef, PolicyRef, Sink as _, Violation};
+//! use modgate_export::{ViolationsFile, ViolationsFileConfig};
+//! use modgate_value::yaml;
+//!
+//! let constraint = yaml::value("
+//! apiVersion: constraints.gatekeeper.sh/v1beta1
+//! kind: RequiredLabels
+//! metadata: {name: owner}
+//! ")?;
+//! let pod = yaml::value("{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop}}")?;
+//! let violation = Violation {
+//!     policy: Arc::new(PolicyRef::of_policy(&constraint)),
+//!     subject: Arc::new(ObjectRef::of_object(&pod)),
+//!     action: "deny".into(),
+//!     actions: Vec::new(),
+//!     message: "add the label `owner`".into(),
+//!     details: yaml::value("{missing: [owner]}")?,
+//!     ordinal: 0,
+//! };
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("violations.jsonl");
+//! let file = ViolationsFile::new(ViolationsFileConfig { path: path.clone(), max_bytes: 1 << 20 });
+//! file.started("nightly");
+//! file.violation("nightly", &violation);
+//! file.finished("nightly");
+//!
+//! let text = fs::read_to_string(&path)?;
+//! let lines: Vec<&str> = text.lines().collect();
+//! assert!(lines[0].contains(r#""message":"add the label `owner`""#));
+//! assert!(lines[1].contains(r#""violations":1"#));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Guarantees
 //!
