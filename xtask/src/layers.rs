@@ -114,6 +114,9 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     for folder in graph.folders.values() {
         findings.extend(sizes::of_crate(&folder.join("src"))?);
     }
+    if let Some(folder) = graph.folders.get("modgate-e2e") {
+        findings.extend(sizes::of_scenarios(&folder.join("tests"))?);
+    }
     for finding in &findings {
         eprintln!("error: {finding}");
     }

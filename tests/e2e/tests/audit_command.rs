@@ -233,7 +233,12 @@ fn of_a_cluster() {
         "{junit}"
     );
 
-    // A cluster that does not answer, and a file that is none.
+    errors_of_a_cluster(cluster);
+    succeeds(cluster, "delete namespace audited-a audited-b --wait=false", "");
+}
+
+/// A cluster that does not answer, and a kubeconfig that does not exist.
+fn errors_of_a_cluster(cluster: &Cluster) {
     let nowhere = TempDir::new().expect("folder");
     let config = nowhere.path().join("config");
     let known = fs::read_to_string(cluster.kubeconfig()).expect("read");
@@ -245,7 +250,6 @@ fn of_a_cluster() {
         assert_eq!(run.code, Some(2), "{}{}", run.stdout, run.stderr);
         assert!(run.stderr.starts_with("error: "), "{}", run.stderr);
     }
-    succeeds(cluster, "delete namespace audited-a audited-b --wait=false", "");
 }
 
 /// A hundred violations for each object.
@@ -410,8 +414,8 @@ fn killed_in_the_middle_of_an_audit() {
     for (name, file) in all.iter().filter(|(name, _)| name.ends_with(".log")) {
         let mut here = 0;
         for line in file.lines() {
-            let told = Value::from_json(line.as_bytes()).unwrap_or_default();
-            let id = text(&told, &["violationId"]);
+            let violation = Value::from_json(line.as_bytes()).unwrap_or_default();
+            let id = text(&violation, &["violationId"]);
             if !id.is_empty() {
                 *ids.entry(id.to_owned()).or_default() += 1;
                 here += 1;

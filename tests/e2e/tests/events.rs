@@ -73,9 +73,11 @@ fn violations_and_broken_policies_are_told() {
     });
 
     succeeds(cluster, "apply -f -", BROKEN);
-    eventually("the rule is told of", || !events(cluster, "default", "PolicyNotLoaded").is_empty());
-    let told = events(cluster, "default", "PolicyNotLoaded");
-    let [(about, 1, message)] = told.as_slice() else { panic!("{told:?}") };
+    eventually("an Event reports the rule", || {
+        !events(cluster, "default", "PolicyNotLoaded").is_empty()
+    });
+    let emitted = events(cluster, "default", "PolicyNotLoaded");
+    let [(about, 1, message)] = emitted.as_slice() else { panic!("{emitted:?}") };
     assert_eq!(about, "ModRule default broken");
     assert!(message.contains("spec.match[0].select"), "{message}");
     succeeds(cluster, "apply -f -", &BROKEN.replace("$.kind[", "$.kind"));
@@ -83,11 +85,11 @@ fn violations_and_broken_policies_are_told() {
 
     succeeds(cluster, "apply -f -", TEMPLATE);
     eventually("the constraint is taken", || kubectl(cluster, "apply -f -", CONSTRAINT).success);
-    modgate_e2e::namespace(cluster, "told", "told");
-    succeeds(cluster, "apply -f -", &running.webhook("told", "/v1/admit"));
+    modgate_e2e::namespace(cluster, "watched", "watched");
+    succeeds(cluster, "apply -f -", &running.webhook("watched", "/v1/admit"));
     // Until the API server asks and the constraint is in force.
     let is_denied = || {
-        let outcome = kubectl(cluster, "create configmap again -n told --dry-run=server", "");
+        let outcome = kubectl(cluster, "create configmap again -n watched --dry-run=server", "");
         outcome.stderr.contains("[always] never")
     };
     eventually("the webhook denies", is_denied);
@@ -95,13 +97,13 @@ fn violations_and_broken_policies_are_told() {
         assert!(is_denied());
     }
     let denied = || events(cluster, NAMESPACE, "FailedAdmission");
-    eventually("the violation is told of", || !denied().is_empty());
-    let told = denied();
-    let [(about, 1.., message)] = told.as_slice() else { panic!("{told:?}") };
+    eventually("an Event reports the violation", || !denied().is_empty());
+    let emitted = denied();
+    let [(about, 1.., message)] = emitted.as_slice() else { panic!("{emitted:?}") };
     assert_eq!(about, &format!("ConfigMap {NAMESPACE} again"));
     assert_eq!(
         message,
-        "Admission webhook \"validation.gatekeeper.sh\" denied request, Resource Namespace: told, \
+        "Admission webhook \"validation.gatekeeper.sh\" denied request, Resource Namespace: watched, \
          Constraint: always, Message: never"
     );
     // Repetitions are gathered for half a minute, and then are no other Event.
@@ -113,19 +115,19 @@ fn violations_and_broken_policies_are_told() {
         ("default", "PolicyLoaded"),
         (NAMESPACE, "FailedAdmission"),
     ] {
-        let told = events(cluster, namespace, reason);
-        assert_eq!(told.len(), 1, "{told:?}");
+        let emitted = events(cluster, namespace, reason);
+        assert_eq!(emitted.len(), 1, "{emitted:?}");
     }
     assert!(running.metric("modgate_events_total", "result=\"merged\"") >= 20);
     assert_eq!(running.metric("modgate_events_total", "result=\"error\""), 0);
     assert!(running.metric("rest_client_requests_total", "code=\"201\"") >= 3);
     running.stop();
-    audits_are_told(cluster);
+    audits_emit_events(cluster);
 }
 
 /// Audits write Events, in the namespace of the installation and then in those of the objects; a
 /// violation that repeats is one Event, and all of them together have a rate.
-fn audits_are_told(cluster: &Cluster) {
+fn audits_emit_events(cluster: &Cluster) {
     const OBJECTS: u64 = 60;
     modgate_e2e::namespace(cluster, "found", "found");
     let maps: String = (0..OBJECTS)
@@ -169,9 +171,9 @@ spec:
         events_that("merged") > violations
             && events(cluster, NAMESPACE, "AuditViolation").len() as u64 >= violations
     });
-    let told = events(cluster, NAMESPACE, "AuditViolation");
-    assert_eq!(told.len() as u64, violations, "what is found again is no other Event");
-    let of_one: Vec<&str> = told
+    let emitted = events(cluster, NAMESPACE, "AuditViolation");
+    assert_eq!(emitted.len() as u64, violations, "what is found again is no other Event");
+    let of_one: Vec<&str> = emitted
         .iter()
         .filter(|(about, _, _)| about == &format!("ConfigMap {NAMESPACE} bad-07"))
         .map(|(_, _, message)| message.as_str())
@@ -205,8 +207,8 @@ spec:
 
     let server = auditing(true);
     let about = |namespace: &str, about: &str| {
-        let told = events(cluster, namespace, "AuditViolation");
-        told.into_iter().find(|(found, _, _)| found == about)
+        let emitted = events(cluster, namespace, "AuditViolation");
+        emitted.into_iter().find(|(found, _, _)| found == about)
     };
     eventually("they are with the objects", || {
         about("found", "ConfigMap found bad-00").is_some()

@@ -1,5 +1,5 @@
-//! Exports of a whole installation: a Connection, what its audits and its webhook find, and what is
-//! told of it.
+//! Exports of a whole installation: a Connection, and the violations that its audits and its
+//! webhook export.
 
 #![allow(
     clippy::expect_used,
@@ -99,7 +99,7 @@ fn what_is_found_is_exported() {
         config.export.admission = true;
     });
     succeeds(cluster, "create -f -", TEMPLATE);
-    eventually("constraints are taken", || kubectl(cluster, "apply -f -", CONSTRAINT).success);
+    eventually("constraints can be created", || kubectl(cluster, "apply -f -", CONSTRAINT).success);
     succeeds(cluster, "create -f -", &server.webhook("export", "/v1/admit"));
     eventually("the webhook denies", || {
         let denied = kubectl(cluster, "create configmap bad-two -n guarded --dry-run=server", "");
@@ -107,7 +107,7 @@ fn what_is_found_is_exported() {
     });
 
     eventually("the webhook's violation is there", || !lines(folder.path(), true).is_empty());
-    let told = lines(folder.path(), true).swap_remove(0);
+    let line = lines(folder.path(), true).swap_remove(0);
     for (key, expected) in [
         ("eventType", "violation_admission"),
         ("kind", "Forbidden"),
@@ -117,9 +117,9 @@ fn what_is_found_is_exported() {
         ("resourceNamespace", "guarded"),
         ("operation", "CREATE"),
     ] {
-        assert_eq!(text(&told, key), expected, "{told}");
+        assert_eq!(text(&line, key), expected, "{line}");
     }
-    assert_eq!(told.get("dryRun").and_then(Value::as_bool), Some(true));
+    assert_eq!(line.get("dryRun").and_then(Value::as_bool), Some(true));
 
     let found = |all: &[Value]| -> Option<Value> {
         let is_it = |line: &&Value| {
@@ -133,14 +133,14 @@ fn what_is_found_is_exported() {
         all = lines(folder.path(), false);
         found(&all).is_some()
     });
-    let told = found(&all).expect("it is there");
-    assert_eq!(text(&told, "resourceName"), "bad-one", "{told}");
+    let line = found(&all).expect("it is there");
+    assert_eq!(text(&line, "resourceName"), "bad-one", "{line}");
     assert_eq!(
-        told.get("constraintAnnotations").map(Value::to_json).as_deref(),
+        line.get("constraintAnnotations").map(Value::to_json).as_deref(),
         Some(r#"{"severity":"high"}"#)
     );
-    assert_eq!(text(&told, "violationId").len(), 32);
-    let run = text(&told, "id");
+    assert_eq!(text(&line, "violationId").len(), 32);
+    let run = text(&line, "id");
     let frames: Vec<&str> = all
         .iter()
         .filter(|line| text(line, "id") == run && line.get("eventType").is_none())
@@ -148,30 +148,7 @@ fn what_is_found_is_exported() {
         .collect();
     assert_eq!(frames, ["audit is started", "audit is completed"]);
 
-    step("the status of the Connection");
-    let status = |name: &str| {
-        let what =
-            format!("get connection {name} -n gatekeeper-system -o jsonpath={{.status.byPod}}");
-        succeeds(cluster, &what, "")
-    };
-    eventually("both say that they export", || {
-        let told = status("audit-connection");
-        let active = |source: &str| {
-            let told = Value::from_json(told.as_bytes()).unwrap_or_default();
-            let statuses = told.at(0).and_then(|entry| entry.get("publishStatuses").cloned());
-            let statuses = statuses.unwrap_or_default();
-            let statuses = statuses.as_array().map(|list| list.iter().cloned().collect::<Vec<_>>());
-            statuses.unwrap_or_default().iter().any(|status| {
-                text(status, "source") == source
-                    && status.get("active").and_then(Value::as_bool) == Some(true)
-                    && status.get("lastSuccessTime").is_some()
-            })
-        };
-        active("audit") && active("webhook")
-    });
-    let expected = "error unsupported connection name other. Connection name should align with flag \
-                    --audit-connection set or defaulted to 'audit-connection'";
-    eventually("the other is refused", || status("other").contains(expected));
+    connections_report(cluster);
     eventually("there are more audits than are kept", || {
         server.plain_metric("gatekeeper_audit_duration_seconds_count") > 3
     });
@@ -189,6 +166,33 @@ fn what_is_found_is_exported() {
     a_sidecar_that_does_not_answer_holds_up_nothing(cluster);
 }
 
+fn connections_report(cluster: &Cluster) {
+    step("the status of the Connection");
+    let status = |name: &str| {
+        let what =
+            format!("get connection {name} -n gatekeeper-system -o jsonpath={{.status.byPod}}");
+        succeeds(cluster, &what, "")
+    };
+    eventually("audit and webhook report that they export", || {
+        let reported = status("audit-connection");
+        let active = |source: &str| {
+            let reported = Value::from_json(reported.as_bytes()).unwrap_or_default();
+            let statuses = reported.at(0).and_then(|entry| entry.get("publishStatuses").cloned());
+            let statuses = statuses.unwrap_or_default();
+            let statuses = statuses.as_array().map(|list| list.iter().cloned().collect::<Vec<_>>());
+            statuses.unwrap_or_default().iter().any(|status| {
+                text(status, "source") == source
+                    && status.get("active").and_then(Value::as_bool) == Some(true)
+                    && status.get("lastSuccessTime").is_some()
+            })
+        };
+        active("audit") && active("webhook")
+    });
+    let expected = "error unsupported connection name other. Connection name should align with flag \
+                    --audit-connection set or defaulted to 'audit-connection'";
+    eventually("the other Connection is refused", || status("other").contains(expected));
+}
+
 /// Violations of a few requests: fifty of each. Returns whether all were denied for them.
 fn deny_noisy(cluster: &Cluster, count: usize) -> bool {
     let names = (0..count).map(|number| format!("noisy-{number}"));
@@ -201,13 +205,13 @@ fn deny_noisy(cluster: &Cluster, count: usize) -> bool {
     said.matches("denied the request: [noisy] fault").count() == count
 }
 
-/// A process that is told to stop exports what still waits.
+/// A process that stops exports what still waits.
 fn what_waits_is_exported_at_the_end(cluster: &Cluster, server: Running, folder: &Path) {
     succeeds(cluster, "create -f -", &TEMPLATE.replace("forbidden", "noisy").replace("Forbidden", "Noisy")
         .replace("violation[{\"msg\": \"not here\"}] { startswith(input.review.object.metadata.name, \"bad\") }",
             "violation[{\"msg\": msg}] { startswith(input.review.object.metadata.name, \"noisy\"); msg := sprintf(\"fault %v\", [numbers.range(1, 50)[_]]) }"));
     let policy = CONSTRAINT.replace("Forbidden", "Noisy").replace("first", "noisy");
-    eventually("constraints are taken", || kubectl(cluster, "apply -f -", &policy).success);
+    eventually("constraints can be created", || kubectl(cluster, "apply -f -", &policy).success);
     let noisy = || {
         let all = lines(folder, true);
         all.iter().filter(|line| text(line, "kind") == "Noisy").count()

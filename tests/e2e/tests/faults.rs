@@ -53,7 +53,7 @@ impl Fixture {
         namespace(&cluster, "load", "faults");
         succeeds(&cluster, "create -f -", &rule("refuse", "bad", "by rule"));
         let server = Running::configured(&cluster, |config| {
-            // Audits would ask the API server for what it is told here without them.
+            // Audits would ask the API server for what it gets here without them.
             config.audit.interval = Duration::ZERO;
             if kubeconfig.is_some() {
                 config.policies =
@@ -121,7 +121,7 @@ fn eventually_refused(remote: &Remote, name: &str, kind: &str, text: &str) {
     });
 }
 
-/// Ends what was started to go on until told to stop, also where a test fails meanwhile.
+/// Stops the load that was started, also where a test fails meanwhile.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -162,7 +162,7 @@ impl Count {
     }
 }
 
-/// Makes objects until told to stop, every other one of them bad.
+/// Makes objects until `stop` is set, every other one of them bad.
 fn load(remote: &Remote, namespace: &str, loader: usize, count: &Count, stop: &AtomicBool) {
     for number in 0.. {
         if stop.load(Ordering::Relaxed) {
@@ -438,7 +438,7 @@ fn a_namespace_is_stuck_in_deletion() {
 /// answers that they are expired, and the kinds are listed anew.
 #[test]
 fn watches_expire() {
-    // Watches are etcd's own, whose past is short; lists can be told from them.
+    // Watches are etcd's own, whose past is short; lists are counted apart from them.
     let flags =
         ["--watch-cache=false", "--etcd-compaction-interval=1s", "--feature-gates=WatchList=false"];
     let options = Options { flags: flags.map(str::to_owned).into() };
@@ -460,7 +460,7 @@ fn watches_expire() {
     eventually_refused(&remote, "probe", "leaving", "by what leaves");
 
     let watched = "/apis/api.kubemod.io/v1beta1/modrules";
-    let told = |metric: &str, verb: &str| {
+    let count = |metric: &str, verb: &str| {
         let metrics = succeeds(cluster, "get --raw /metrics", "");
         let verb = format!(r#"verb="{verb}""#);
         let is_it = |line: &&str| {
@@ -471,12 +471,12 @@ fn watches_expire() {
         let counts = metrics.lines().filter(is_it).filter_map(|line| line.rsplit_once(' '));
         counts.map(|(_, count)| count.parse::<f64>().expect("number")).sum::<f64>()
     };
-    let lists = || told("apiserver_request_total", "LIST");
+    let lists = || count("apiserver_request_total", "LIST");
     // The garbage collector lists the kind some time after it was made, and watches it then. Nobody
     // but this process lists it from here on.
     let watches = if cluster.has_controllers() { 2.0 } else { 1.0 };
     eventually("everybody watches the kind", || {
-        let now = told("apiserver_longrunning_requests", "WATCH");
+        let now = count("apiserver_longrunning_requests", "WATCH");
         now == watches
     });
     let list = succeeds(cluster, &format!("get --raw {watched}?limit=1"), "");
@@ -496,7 +496,7 @@ fn watches_expire() {
         });
         assert_eq!(lists(), before, "nothing was seen yet");
         assert_eq!(refused("unseen", "coming"), "");
-        // What the watches would still have been told is lost with their connections.
+        // Events that the watches would still have received are lost with their connections.
         balancer.cut();
         balancer.mend();
         eventually_refused(&remote, "comes", "coming", "by what comes");

@@ -65,6 +65,19 @@ fn write_catalog(folder: &Path, version: &str) {
     fs::write(folder.join("owner.yaml"), constraint).expect("written");
 }
 
+/// Installs the CRDs, and serves as Gatekeeper.
+fn install_gatekeeper(cluster: &Cluster) -> Running {
+    let definitions: String =
+        crds::all().expect("CRDs").iter().map(|it| format!("---\n{}\n", it.to_json())).collect();
+    succeeds(cluster, "apply --server-side -f -", &definitions);
+    succeeds(cluster, "wait --for=condition=Established crd --all", "");
+    let pod = "apiVersion: v1\nkind: Namespace\nmetadata: {name: gatekeeper-system}\n---\n\
+               apiVersion: v1\nkind: Pod\nmetadata: {name: modgate-0, namespace: gatekeeper-system}\n\
+               spec: {containers: [{name: modgate, image: modgate}]}\n";
+    succeeds(cluster, "apply -f -", pod);
+    Running::configured(cluster, |config| config.pod = Some("modgate-0".into()))
+}
+
 #[test]
 fn policies_come_and_go() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -95,16 +108,7 @@ fn policies_come_and_go() {
     assert_eq!(code, 2);
     assert!(stderr.contains("Gatekeeper CRDs not found in cluster."), "{stderr}");
 
-    let definitions: String =
-        crds::all().expect("CRDs").iter().map(|it| format!("---\n{}\n", it.to_json())).collect();
-    succeeds(cluster, "apply --server-side -f -", &definitions);
-    succeeds(cluster, "wait --for=condition=Established crd --all", "");
-    let pod = "apiVersion: v1\nkind: Namespace\nmetadata: {name: gatekeeper-system}\n---\n\
-               apiVersion: v1\nkind: Pod\nmetadata: {name: modgate-0, namespace: gatekeeper-system}\n\
-               spec: {containers: [{name: modgate, image: modgate}]}\n";
-    succeeds(cluster, "apply -f -", pod);
-    let _server = Running::configured(cluster, |config| config.pod = Some("modgate-0".into()));
-
+    let _server = install_gatekeeper(cluster);
     is("policy list", 0, "No policies installed.\n", "");
     let done = "✓ k8slabels (v1.0.0) installed\n\n✓ Installed 1 templates, 1 constraints\n";
     is("policy install --bundle base --enforcement-action=Warn", 0, done, "");

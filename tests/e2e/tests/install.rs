@@ -507,7 +507,7 @@ fn the_rights_of_a_narrow_split_installation_suffice_and_no_more() {
         }
     }
 
-    // What it may not read is told, and does not keep it from the rest.
+    // What it may not read is reported, and does not keep it from the rest.
     assert!(is_taken("secrets", "Secret"));
     eventually("the other kind was listed", || !audited.forbidden().is_empty());
     let asked = audited.forbidden();
@@ -622,7 +622,7 @@ fn a_newcomer_follows_the_quick_start() {
     let Some(cluster) = Cluster::start(&Options::default()).expect("cluster") else { return };
     let cluster = &cluster;
     let started = Instant::now();
-    let told = |what: &str| eprintln!("{what} after {:.1} s", started.elapsed().as_secs_f64());
+    let note = |what: &str| eprintln!("{what} after {:.1} s", started.elapsed().as_secs_f64());
     let readme = fs::read_to_string(corpus::repository().join("README.md")).expect("README.md");
     let install = blocks_of("2. Install modgate");
     for command in install[0].lines() {
@@ -633,7 +633,7 @@ fn a_newcomer_follows_the_quick_start() {
     let pods = run_deployment(cluster);
     assert!(waiting.wait().expect("kubectl").success());
     assert_eq!(pods.len(), 3);
-    told("installed");
+    note("installed");
     let succeeds = |step: &str, number: usize| {
         let command = &blocks_of(step)[number];
         let output = typed(cluster, command).output().expect("sh");
@@ -657,7 +657,7 @@ fn a_newcomer_follows_the_quick_start() {
             assert!(stderr.contains(&flat(words)), "{command}: {stderr}");
             true
         });
-        told(&format!("{step}: {tries} tries"));
+        note(&format!("{step}: {tries} tries"));
     };
     succeeds("3. Apply a constraint", 0);
     let denial = blocks_of("4. See the denial");

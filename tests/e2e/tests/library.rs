@@ -119,9 +119,10 @@ fn in_force(server: &Running) -> (u64, u64) {
 
 /// Kinds of constraints that the API server tells of, which it does some time after they are
 /// Established; `None` while it cannot tell of all groups.
-fn told_of(cluster: &Cluster) -> Option<usize> {
-    let told = kubectl(cluster, "api-resources --api-group=constraints.gatekeeper.sh -o name", "");
-    told.success.then(|| told.stdout.lines().count())
+fn served_kinds(cluster: &Cluster) -> Option<usize> {
+    let served =
+        kubectl(cluster, "api-resources --api-group=constraints.gatekeeper.sh -o name", "");
+    served.success.then(|| served.stdout.lines().count())
 }
 
 /// The same order on every run.
@@ -158,7 +159,9 @@ fn one_apply_in_any_order() {
         succeeds(cluster, "apply -f -", &rendered);
         let established = "wait --for=condition=Established crd -l gatekeeper.sh/constraint=yes";
         succeeds(cluster, established, "");
-        eventually("all kinds are told of", || told_of(cluster) == Some(library.templates.len()));
+        eventually("all kinds are served", || {
+            served_kinds(cluster) == Some(library.templates.len())
+        });
         let started = Instant::now();
         // Fails unless kubectl exits with 0.
         let said = succeeds(cluster, "apply --server-side -f -", &documents(objects));
@@ -176,13 +179,13 @@ fn one_apply_in_any_order() {
         eventually("all are gone", || in_force(&server) == (0, 0));
         eventually("all kinds are gone", || {
             succeeds(cluster, "get crd -l gatekeeper.sh/constraint=yes -o name", "").is_empty()
-                && told_of(cluster) == Some(0)
+                && served_kinds(cluster) == Some(0)
         });
     }
     through_a_client(cluster, &server, &library);
 }
 
-/// Constraints sent from the moment their template is: none is refused, and it is told how long they
+/// Constraints sent from the moment their template is: none is refused, and it is served how long they
 /// take. They are applied, for a POST the API server itself holds for two seconds after a kind became
 /// one.
 fn through_a_client(cluster: &Cluster, server: &Running, library: &Library) {
@@ -272,7 +275,7 @@ fn a_constraint_before_its_template() {
     succeeds(&cluster, "apply -f -", &ahead.to_json());
     let crd = "crd/k8slate.constraints.gatekeeper.sh";
     succeeds(&cluster, &format!("wait --for=condition=Established {crd}"), "");
-    eventually("the kind is told of", || told_of(&cluster) == Some(1));
+    eventually("the kind is served", || served_kinds(&cluster) == Some(1));
     let outcome = kubectl(&cluster, "create -f -", constraint);
     assert!(outcome.success, "{}", outcome.stderr);
     assert_eq!(

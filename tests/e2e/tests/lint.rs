@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 use modgate_e2e::{kubectl, succeeds};
 use modgate_testkit::{
     Roots,
-    cluster::{Cluster, Options, Outcome},
+    cluster::{Cluster, KubectlOutput, Options},
 };
 use modgate_value::{Value, yaml};
 
@@ -22,7 +22,7 @@ fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
 }
 
 /// Sends the request of a witness; what it needs there is created first, and removed afterwards.
-fn send(cluster: &Cluster, folder: &Path, review: &Value) -> Outcome {
+fn send(cluster: &Cluster, folder: &Path, review: &Value) -> KubectlOutput {
     let request = review.get("request").expect("a request");
     let object = request.get("object").expect("an object").to_json();
     let namespace = text(request, &["namespace"]);

@@ -244,9 +244,9 @@ fn the_disk_of_records_is_full() {
     }
     assert!(is_ready(server.health));
     let log = fs::read_to_string(folder.path().join("log")).expect("a log");
-    let told =
+    let lines =
         log.lines().filter(|it| it.contains("\"level\":\"warn\"") && it.contains("not recorded"));
-    assert_eq!(told.count(), 1, "{log}");
+    assert_eq!(lines.count(), 1, "{log}");
     eprintln!("{:?} dropped and written", records(server));
     fs::remove_file(filler).expect("removed");
     eventually("requests are recorded again", || {

@@ -1,4 +1,4 @@
-//! The server against a real API server: what kubectl is told, and policies that the cluster holds.
+//! The server against a real API server: the answers that kubectl gets, and policies that the cluster holds.
 
 #![allow(
     clippy::expect_used,
@@ -291,7 +291,7 @@ spec:
     value: '{{ .SelectedItem }}'
 "#;
 
-/// Pods about to be bound are told their node's name, and rules see the node from then on.
+/// Pods about to be bound get their node's name, and rules see the node from then on.
 #[test]
 fn pods_are_bound_to_nodes() {
     let Some(cluster) = Cluster::start(&Options::default()).expect("cluster") else { return };
@@ -341,7 +341,7 @@ fn pods_are_bound_to_nodes() {
     };
     let mut round = 0;
     // The webhooks are asked some time after they were made, and answer when the rule is loaded.
-    eventually("a Pod that asks for it is told its node", || {
+    eventually("a Pod that asks for it gets its node", || {
         round += 1;
         let name = format!("asks-{round}");
         let asking = pod(&name, "ref.kubemod.io/inject-node-ref: 'true'");

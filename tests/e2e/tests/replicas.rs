@@ -42,7 +42,7 @@ use tokio::runtime::Runtime;
 
 use modgate_e2e::{
     client, definition, eventually, free_address, is_ready, kubectl,
-    load::{DENIAL, Load, Outcome},
+    load::{DENIAL, Load, LoadResult},
     manifests, namespace, succeeds,
 };
 
@@ -94,7 +94,7 @@ impl Version {
 }
 
 impl Replica {
-    /// It answers for `delay` after it was told to stop.
+    /// It answers for `delay` after the signal to stop.
     fn start(
         version: &Version,
         folder: &Path,
@@ -337,7 +337,7 @@ impl Fleet {
         Load::start(&self.client, "balanced", 4)
     }
 
-    fn stop(&self, load: Load) -> Outcome {
+    fn stop(&self, load: Load) -> LoadResult {
         self.runtime.block_on(load.stop())
     }
 
@@ -363,12 +363,12 @@ impl Fleet {
     /// Tells a replica to stop and waits for its end, which must be a good one.
     fn terminate(&mut self, index: usize) -> Duration {
         let mut replica = self.replicas.remove(index);
-        let told = Instant::now();
+        let signalled = Instant::now();
         replica.signal("-TERM");
         let status = replica.ended();
         assert_eq!(status.code(), Some(0), "{}", replica.name);
         self.endpoints.forget(&replica);
-        told.elapsed()
+        signalled.elapsed()
     }
 }
 
@@ -405,29 +405,29 @@ fn stopped_rolled_over_and_killed_under_load() {
     let Some(mut fleet) = Fleet::start() else { return };
     eventually("somebody leads", || !fleet.leader().0.is_empty());
 
-    // Scenario 89: the leader is told to stop.
+    // Scenario 89: the leader gets the signal to stop.
     let load = fleet.load();
     load.goes_on();
     let (leader, _) = fleet.leader();
     let index = fleet.replicas.iter().position(|replica| replica.name == leader).expect("leader");
-    let (webhooks, told) = (fleet.replicas[index].webhooks, Instant::now());
+    let (webhooks, signalled) = (fleet.replicas[index].webhooks, Instant::now());
     fleet.replicas[index].signal("-TERM");
     let health = fleet.replicas[index].health;
     eventually("it is not ready any more", || !is_ready(health));
-    assert!(told.elapsed() < DELAY, "{:?}", told.elapsed());
+    assert!(signalled.elapsed() < DELAY, "{:?}", signalled.elapsed());
     eventually("another leads", || {
         let (holder, _) = fleet.leader();
         !holder.is_empty() && holder != leader
     });
-    eprintln!("another replica leads {} ms after the signal", told.elapsed().as_millis());
-    // It still takes new connections, for as long as it was told to.
-    while told.elapsed() < DELAY - RESERVE {
-        assert!(TcpStream::connect(webhooks).is_ok(), "after {:?}", told.elapsed());
+    eprintln!("another replica leads {} ms after the signal", signalled.elapsed().as_millis());
+    // It still takes new connections, for as long as it is configured to.
+    while signalled.elapsed() < DELAY - RESERVE {
+        assert!(TcpStream::connect(webhooks).is_ok(), "after {:?}", signalled.elapsed());
         thread::sleep(Duration::from_millis(20));
     }
     let mut stopped = fleet.replicas.remove(index);
     assert_eq!(stopped.ended().code(), Some(0));
-    assert!(told.elapsed() >= DELAY);
+    assert!(signalled.elapsed() >= DELAY);
     fleet.endpoints.forget(&stopped);
     let outcome = fleet.stop(load);
     eprintln!("one of three stopped: {outcome}");
@@ -593,7 +593,7 @@ fn burning_rule(number: usize, namespace: &str) -> String {
     )
 }
 
-fn assert_all_right(outcome: &Outcome) {
+fn assert_all_right(outcome: &LoadResult) {
     assert!(outcome.wrong.is_empty() && outcome.lost() == 0, "{outcome}");
     assert!(outcome.unsent.is_empty() && outcome.right > 20, "{outcome}");
 }

@@ -24,7 +24,7 @@ use modgate_engine::api::crds;
 use modgate_server::CertificateSource;
 use modgate_testkit::{
     Roots,
-    cluster::{Cluster, Outcome},
+    cluster::{Cluster, KubectlOutput},
 };
 use modgate_value::{Value, yaml};
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
@@ -209,7 +209,7 @@ impl<'c> Stage<'c> {
     }
 
     /// Whether kubectl said what is expected.
-    fn check(&self, expect: &Value, outcome: &Outcome) -> Result<(), String> {
+    fn check(&self, expect: &Value, outcome: &KubectlOutput) -> Result<(), String> {
         let allowed = expect.get("allowed").and_then(Value::as_bool).expect("`allowed`");
         if allowed != outcome.success {
             return Err(format!("allowed: {}: {}", outcome.success, outcome.stderr));

@@ -8,7 +8,7 @@
     reason = "tests fail by panicking, and their output says why"
 )]
 
-use std::{fs, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use modgate_cluster::Operation;
 use modgate_server::ServeConfig;
@@ -92,8 +92,8 @@ fn error<'v>(entry: &'v Value, member: &str) -> &'v str {
     error.and_then(|error| error.get(member)?.as_str()).unwrap_or_default()
 }
 
-/// Waits until every one of these Pods has said something that is so.
-fn everybody_says(
+/// Waits until the entry of each of these Pods is as expected.
+fn all_report(
     cluster: &Cluster,
     what: &str,
     pods: &[&str],
@@ -162,8 +162,50 @@ fn statuses_of_three_pods() {
     use Operation::{Audit, Generate, MutationStatus, MutationWebhook, Status, Webhook};
     let Some(cluster) = Cluster::shared() else { return };
     install(cluster);
-    let pods = ["audit-0", "webhook-a", "webhook-b"];
-    pods.iter().for_each(|name| pod(cluster, name));
+    PODS.iter().for_each(|name| pod(cluster, name));
+    leave_a_report(cluster);
+    let audit = process(cluster, "audit-0", &[Audit, Generate, MutationStatus, Status, Webhook]);
+    let first = process(cluster, "webhook-a", &[Webhook, MutationWebhook]);
+    let second = process(cluster, "webhook-b", &[Webhook, MutationWebhook]);
+
+    a_template_is_loaded(cluster);
+    refused_before_any_webhook(cluster);
+    a_pod_writes_its_report(cluster);
+    a_constraint_is_enforced(cluster);
+    rego_generates_no_policy(cluster);
+    a_constraint_is_refused(cluster);
+    templates_that_do_not_load(cluster, &PODS);
+    a_template_does_not_compile(cluster);
+    mutators_contradict_each_other(cluster);
+    expansion_templates_form_a_cycle(cluster);
+    a_provider_and_the_config(cluster);
+    drop(second);
+    a_pod_is_deleted(cluster);
+    a_template_is_deleted(cluster);
+    drop((audit, first));
+}
+
+/// The Pods that write statuses, in the order of their entries.
+const PODS: [&str; 3] = ["audit-0", "webhook-a", "webhook-b"];
+
+const DENY_CRD: &str = "crd/k8sdeny.constraints.gatekeeper.sh";
+
+fn is_good(entry: &Value) -> bool {
+    entry.get("errors").is_none()
+}
+
+fn is_enforced(entry: &Value) -> bool {
+    entry.get("enforced") == Some(&true.into()) && is_good(entry)
+}
+
+/// Patches the constraint `no-labels`, or its status.
+fn patch(cluster: &Cluster, subresource: &str, patch: &str) {
+    let arguments = ["patch", "k8sdeny", "no-labels", "--type=merge", "-p", patch, subresource];
+    let arguments = arguments.iter().filter(|argument| !argument.is_empty());
+    assert!(cluster.run(arguments, "").expect("kubectl").success, "{patch}");
+}
+
+fn leave_a_report(cluster: &Cluster) {
     step("reports of a Pod that is gone, without an owner");
     succeeds(
         cluster,
@@ -175,14 +217,13 @@ fn statuses_of_three_pods() {
              internal.gatekeeper.sh/constrainttemplate-name: k8sdeny}}\nstatus: {{id: ghost}}\n"
         ),
     );
-    let audit = process(cluster, "audit-0", &[Audit, Generate, MutationStatus, Status, Webhook]);
-    let _a = process(cluster, "webhook-a", &[Webhook, MutationWebhook]);
-    let b = process(cluster, "webhook-b", &[Webhook, MutationWebhook]);
+}
 
+fn a_template_is_loaded(cluster: &Cluster) {
     step("Scenario 2: a template, its CRD, and the entries of all Pods");
     succeeds(cluster, "create -f -", &template("K8sDeny", DENY));
     let what = "constrainttemplate k8sdeny";
-    let entries = everybody_says(cluster, what, &pods, |entry| entry.get("errors").is_none());
+    let entries = all_report(cluster, what, &PODS, is_good);
     let object = get(cluster, what);
     assert_eq!(object.path(&["status", "created"]), Some(&true.into()));
     for entry in &entries {
@@ -195,15 +236,14 @@ fn statuses_of_three_pods() {
         r#"["audit","generate","mutation-status","status","webhook"]"#
     );
     assert_eq!(operations(&entries[1]), r#"["mutation-webhook","webhook"]"#);
-    let crd = "crd/k8sdeny.constraints.gatekeeper.sh";
-    succeeds(cluster, &format!("wait --for=condition=Established {crd}"), "");
-    refused_before_any_webhook(cluster);
+    succeeds(cluster, &format!("wait --for=condition=Established {DENY_CRD}"), "");
+}
 
-    eventually("what a Pod left behind is swept away", || {
+fn a_pod_writes_its_report(cluster: &Cluster) {
+    eventually("the report of a Pod that is gone is deleted", || {
         let ghost = format!("get constrainttemplatepodstatus ghost-k8sdeny -n {NAMESPACE}");
         !kubectl(cluster, &ghost, "").success
     });
-
     step("the report of one Pod");
     let report = format!("constrainttemplatepodstatus audit--0-k8sdeny -n {NAMESPACE}");
     let report = get(cluster, &report);
@@ -216,35 +256,33 @@ fn statuses_of_three_pods() {
     let owner = owner.expect("owner");
     assert_eq!(text(owner, &["name"]), "audit-0");
     assert_eq!(owner.get("controller"), None);
+}
 
+fn a_constraint_is_enforced(cluster: &Cluster) {
     step("a constraint is enforced, and fields of other writers stay in its status");
-    eventually("the constraint is taken", || {
+    eventually("the constraint can be created", || {
         kubectl(cluster, "apply -f -", &constraint("K8sDeny", "no-labels", "")).success
     });
     let what = "k8sdeny no-labels";
-    let is_enforced = |entry: &Value| {
-        entry.get("enforced") == Some(&true.into()) && entry.get("errors").is_none()
-    };
-    everybody_says(cluster, what, &pods, is_enforced);
+    all_report(cluster, what, &PODS, is_enforced);
     let audited = r#"{"status":{"auditTimestamp":"2026-01-01T00:00:00Z","totalViolations":3,"violations":[{"message":"no"}]}}"#;
-    let patch = |of: &str, subresource: &str, patch: &str| {
-        let arguments = ["patch", of, "no-labels", "--type=merge", "-p", patch, subresource];
-        let arguments = arguments.iter().filter(|argument| !argument.is_empty());
-        assert!(cluster.run(arguments, "").expect("kubectl").success, "{patch}");
-    };
-    patch("k8sdeny", "--subresource=status", audited);
-    patch("k8sdeny", "", r#"{"spec":{"enforcementAction":"dryrun"}}"#);
+    patch(cluster, "--subresource=status", audited);
+    patch(cluster, "", r#"{"spec":{"enforcementAction":"dryrun"}}"#);
     let is_second =
         |entry: &Value| is_enforced(entry) && entry.get("observedGeneration") == Some(&2.into());
-    everybody_says(cluster, what, &pods, is_second);
+    all_report(cluster, what, &PODS, is_second);
+
     step("Scenario 12: defaults are stored");
     let stored = "get k8sdeny plain -o jsonpath={.spec.enforcementAction}";
     succeeds(cluster, "create -f -", &constraint("K8sDeny", "plain", ""));
     assert_eq!(succeeds(cluster, stored, ""), "deny");
     succeeds(cluster, "delete k8sdeny plain", "");
+}
 
+fn rego_generates_no_policy(cluster: &Cluster) {
     step("Scenario 88: a template in Rego generates no policy");
-    let is_told = |entries: &[Value]| {
+    let what = "k8sdeny no-labels";
+    let has_no_engine = |entries: &[Value]| {
         let point = entries[0].get("enforcementPointsStatus").and_then(|points| points.at(0));
         point.is_some_and(|point| {
             text(point, &["enforcementPoint"]) == "vap.k8s.io"
@@ -252,19 +290,21 @@ fn statuses_of_three_pods() {
                 && text(point, &["message"]) == "K8sNativeValidation engine is missing"
         })
     };
-    eventually("it has no binding", || is_told(&by_pod(cluster, what)));
+    eventually("the constraint reports that it has no binding", || {
+        has_no_engine(&by_pod(cluster, what))
+    });
     let status = get(cluster, what);
     assert_eq!(status.path(&["status", "totalViolations"]), Some(&3.into()));
     assert!(status.path(&["status", "violations"]).is_some());
-
-    step("Scenario 3: a template that does not compile");
     let shown = succeeds(cluster, "get constraints", "");
     let line = shown.lines().find(|line| line.contains("no-labels")).expect("it is listed");
     assert!(line.contains("dryrun") && line.split_whitespace().any(|word| word == "3"), "{shown}");
+}
 
-    // One that is refused leaves the version before in force, and both generations are told.
-    patch("k8sdeny", "", r#"{"spec":{"enforcementAction":"obey"}}"#);
-    let entries = everybody_says(cluster, what, &pods, |entry| {
+fn a_constraint_is_refused(cluster: &Cluster) {
+    step("the previous version stays in force, and the status has both generations");
+    patch(cluster, "", r#"{"spec":{"enforcementAction":"obey"}}"#);
+    let entries = all_report(cluster, "k8sdeny no-labels", &PODS, |entry| {
         entry.get("observedGeneration") == Some(&3.into())
     });
     for entry in &entries {
@@ -274,30 +314,27 @@ fn statuses_of_three_pods() {
         assert_eq!(entry.get("enforced"), Some(&true.into()));
         assert_eq!(entry.get("enforcedGeneration"), Some(&2.into()));
     }
+}
 
-    templates_that_do_not_load(cluster, &pods);
+fn a_template_does_not_compile(cluster: &Cluster) {
+    step("Scenario 3: a template that does not compile");
+    let what = "constrainttemplate k8sbroken";
     let broken = template("K8sBroken", "package broken\nviolation[{\"msg\": msg}] {");
+    let has_error = |entry: &Value| !error(entry, "code").is_empty();
     succeeds(cluster, "create -f -", &broken);
-    let entries = everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| {
-        !error(it, "code").is_empty()
-    });
-    for entry in &entries {
+    for entry in &all_report(cluster, what, &PODS, has_error) {
         assert_eq!(error(entry, "code"), "ingest_error");
         let message = error(entry, "message");
         assert!(message.starts_with("Could not ingest Rego: "), "{message}");
         assert!(error(entry, "location").starts_with("spec.targets[0].rego:"), "{entry}");
     }
-    let status = get(cluster, "constrainttemplate k8sbroken");
-    assert_eq!(status.path(&["status", "created"]), None);
+    assert_eq!(get(cluster, what).path(&["status", "created"]), None);
     succeeds(cluster, "apply -f -", &template("K8sBroken", DENY));
-    everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| it.get("errors").is_none());
+    all_report(cluster, what, &PODS, is_good);
 
-    step("its next version does not compile: the one before stays in force, and a column tells");
+    step("its next version does not compile: the one before stays in force, as a column shows");
     succeeds(cluster, "apply -f -", &broken);
-    let entries = everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| {
-        !error(it, "code").is_empty()
-    });
-    for entry in &entries {
+    for entry in &all_report(cluster, what, &PODS, has_error) {
         let message = error(entry, "message");
         let beginning = "Could not ingest Rego: generation 2 of the template stays in force; ";
         assert!(message.starts_with(beginning), "{message}");
@@ -305,35 +342,39 @@ fn statuses_of_three_pods() {
     let shown = succeeds(cluster, "get constrainttemplates", "");
     let line = shown.lines().find(|line| line.contains("k8sbroken")).expect("it is listed");
     assert!(line.contains("generation 2 of the template stays in force"), "{shown}");
+}
 
-    step("mutators contradict each other, and then they do not; the audit loads none");
-    let mutating = ["audit-0", "webhook-a", "webhook-b"];
+fn mutators_contradict_each_other(cluster: &Cluster) {
+    step("mutators contradict each other, and then they do not");
     succeeds(cluster, "create -f -", &assign("one", "spec.a.b", "1"));
-    everybody_says(cluster, "assign one", &mutating, is_enforced);
+    all_report(cluster, "assign one", &PODS, is_enforced);
     succeeds(cluster, "create -f -", &assign("two", "spec.a[name: x].b", "1"));
     let conflicts = |entry: &Value| {
         error(entry, "type") == "ErrConflictingSchema"
             && entry.get("enforced") == Some(&false.into())
     };
-    everybody_says(cluster, "assign one", &mutating, conflicts);
-    everybody_says(cluster, "assign two", &mutating, conflicts);
+    all_report(cluster, "assign one", &PODS, conflicts);
+    all_report(cluster, "assign two", &PODS, conflicts);
     succeeds(cluster, "delete assign two", "");
-    everybody_says(cluster, "assign one", &mutating, is_enforced);
+    all_report(cluster, "assign one", &PODS, is_enforced);
+}
 
+fn expansion_templates_form_a_cycle(cluster: &Cluster) {
     step("a cycle of expansion templates");
     succeeds(cluster, "create -f -", &expansion("there", "A", "B"));
-    let is_good = |entry: &Value| entry.get("errors").is_none();
-    everybody_says(cluster, "expansiontemplate there", &pods, is_good);
+    all_report(cluster, "expansiontemplate there", &PODS, is_good);
     succeeds(cluster, "create -f -", &expansion("back", "B", "A"));
     let is_cyclic = |entry: &Value| error(entry, "message") == "template forms expansion cycle";
-    everybody_says(cluster, "expansiontemplate there", &pods, is_cyclic);
-    everybody_says(cluster, "expansiontemplate back", &pods, is_cyclic);
+    all_report(cluster, "expansiontemplate there", &PODS, is_cyclic);
+    all_report(cluster, "expansiontemplate back", &PODS, is_cyclic);
+}
 
+fn a_provider_and_the_config(cluster: &Cluster) {
     step("a Provider");
     let provider = "apiVersion: externaldata.gatekeeper.sh/v1beta1\nkind: Provider\n\
         metadata: {name: images}\nspec: {url: 'http://example.com', timeout: 1, caBundle: ''}\n";
     succeeds(cluster, "create -f -", provider);
-    let entries = everybody_says(cluster, "provider images", &pods, |entry| {
+    let entries = all_report(cluster, "provider images", &PODS, |entry| {
         entry.get("active") == Some(&false.into())
     });
     for entry in &entries {
@@ -350,17 +391,21 @@ fn statuses_of_three_pods() {
     );
     succeeds(cluster, "create -f -", &config);
     let what = format!("config.config.gatekeeper.sh config -n {NAMESPACE}");
-    everybody_says(cluster, &what, &pods, is_good);
+    all_report(cluster, &what, &PODS, is_good);
+}
 
+/// Deletes the last Pod, whose process has stopped.
+fn a_pod_is_deleted(cluster: &Cluster) {
     step("Scenario 86: a Pod is deleted, and with it its entries");
-    drop(b);
     succeeds(cluster, &format!("delete pod webhook-b -n {NAMESPACE} --force --grace-period=0"), "");
     if cluster.has_controllers() {
-        everybody_says(cluster, "constrainttemplate k8sdeny", &pods[..2], is_good);
-        everybody_says(cluster, "k8sdeny no-labels", &pods[..2], |_| true);
-        everybody_says(cluster, "assign one", &pods[..2], is_enforced);
+        all_report(cluster, "constrainttemplate k8sdeny", &PODS[..2], is_good);
+        all_report(cluster, "k8sdeny no-labels", &PODS[..2], |_| true);
+        all_report(cluster, "assign one", &PODS[..2], is_enforced);
     }
+}
 
+fn a_template_is_deleted(cluster: &Cluster) {
     step(
         "Scenario 85: a template is deleted, and with it its CRD, its constraint and the reports on that",
     );
@@ -375,9 +420,9 @@ fn statuses_of_three_pods() {
                 pod != "webhook-b"
             })
         });
-        eventually("its CRD is gone", || !kubectl(cluster, &format!("get {crd}"), "").success);
+        let get_crd = format!("get {DENY_CRD}");
+        eventually("its CRD is gone", || !kubectl(cluster, &get_crd, "").success);
     }
-    drop(audit);
 }
 
 /// The errors of the API server, or of kubectl, before any webhook is called.
@@ -442,8 +487,7 @@ fn templates_that_do_not_load(cluster: &Cluster, pods: &[&str]) {
     assert_eq!(expected.len(), 10);
     for (number, problem) in expected {
         let what = format!("constrainttemplate foo{number}");
-        let entries =
-            everybody_says(cluster, &what, pods, |entry| !error(entry, "code").is_empty());
+        let entries = all_report(cluster, &what, pods, |entry| !error(entry, "code").is_empty());
         for entry in entries {
             assert_eq!(error(&entry, "code"), "ingest_error", "{entry}");
             let message = error(&entry, "message");
@@ -457,7 +501,6 @@ fn templates_that_do_not_load(cluster: &Cluster, pods: &[&str]) {
 /// The cost of the statuses of many ModRules; people can read them and wait for them.
 #[test]
 fn statuses_of_a_thousand_rules() {
-    const RULES: usize = 1000;
     let audit = tempfile::tempdir().expect("folder");
     let (policy, log) = (audit.path().join("policy.yaml"), audit.path().join("audit.log"));
     let text_of_policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
@@ -471,112 +514,148 @@ fn statuses_of_a_thousand_rules() {
         ],
     };
     let Some(cluster) = Cluster::start(&options).expect("cluster") else { return };
-    install(&cluster);
-    step("Q-31: objects are stored in an earlier version");
-    let versions = "crd/assign.mutations.gatekeeper.sh";
-    let old = r#"{"status":{"storedVersions":["v1alpha1","v1"]}}"#;
-    let patch = ["patch", versions, "--subresource=status", "--type=merge", "-p", old];
-    assert!(cluster.run(patch, "").expect("kubectl").success);
-    succeeds(&cluster, "create -f -", &assign("old", "spec.a", "1").replace("/v1", "/v1alpha1"));
-
-    let server = process(&cluster, "", &[]);
-    let text_of_rules: Vec<String> =
-        (0..RULES).map(|index| rule(&format!("rule-{index}"), "$.metadata.name")).collect();
-    succeeds(&cluster, "create -f -", &text_of_rules.join("---\n"));
-    succeeds(
-        &cluster,
-        "create -f -",
-        &rule("broken", "$.metadata[").replace("default", "kube-public"),
-    );
-
-    step("kubectl waits for the condition");
-    let loaded = "get modrules -n default -o jsonpath={.items[*].status.conditions[?(@.type=='Loaded')].status}";
-    eventually("all rules say that they are loaded", || {
-        let said = succeeds(&cluster, loaded, "");
-        said.split_whitespace().filter(|status| *status == "True").count() == RULES
-    });
-    let wait = "wait --for=condition=Loaded --timeout=60s modrule/rule-7 -n default";
-    succeeds(&cluster, wait, "");
-    let wait = "wait --for=condition=Loaded=False --timeout=60s modrule/broken -n kube-public";
-    succeeds(&cluster, wait, "");
-    let broken = get(&cluster, "modrule broken -n kube-public");
-    let condition = broken.path(&["status", "conditions"]).and_then(|it| it.at(0)).expect("one");
-    assert_eq!(text(condition, &["reason"]), "Invalid");
-    let message = text(condition, &["message"]);
-    assert!(message.starts_with("spec.match[0].select (character "), "{message}");
-    assert_eq!(broken.path(&["status", "observedGeneration"]), Some(&1.into()));
-    let shown = succeeds(&cluster, "get modrules -n kube-public", "");
-    let line = shown.lines().nth(1).expect("a line");
-    assert!(line.starts_with("broken") && line.contains("False"), "{shown}");
-
-    step("a broken rule is repaired");
-    succeeds(
-        &cluster,
-        "apply -f -",
-        &rule("broken", "$.metadata.name").replace("default", "kube-public"),
-    );
-    succeeds(
-        &cluster,
-        "wait --for=condition=Loaded --timeout=60s modrule/broken -n kube-public",
-        "",
-    );
-
-    step("one write each, and none by a second process");
-    let writes = || {
-        let text = fs::read_to_string(&log).expect("audit log");
-        let is_write = |line: &&str| line.contains(r#""subresource":"status""#);
-        text.lines().filter(is_write).count()
-    };
-    let first = writes();
+    let rules = Rules { cluster, log };
+    install(&rules.cluster);
+    rules.store_an_earlier_version();
+    let server = process(&rules.cluster, "", &[]);
+    rules.report_whether_they_are_loaded();
+    rules.a_broken_rule_is_repaired();
+    let first = rules.writes();
     assert!((RULES..RULES + 50).contains(&first), "{first} writes for {RULES} rules");
     drop(server);
-    let later = process(&cluster, "", &[]);
-    succeeds(&cluster, "create -f -", &rule("last", "$.kind"));
-    succeeds(&cluster, "wait --for=condition=Loaded --timeout=60s modrule/last -n default", "");
-    let second = writes() - first;
-    assert!(second < 10, "{second} writes for one rule more");
-    let is_stored_anew = |definition: &str| {
-        let stored = format!("get {definition} -o jsonpath={{.status.storedVersions}}");
-        succeeds(&cluster, &stored, "") == r#"["v1"]"#
-    };
-    eventually("only the storage version is left", || is_stored_anew(versions));
-    eprintln!("{first} writes for {RULES} rules, {second} after a restart for one more");
-
-    step("KubeMod's own CRD has no status: modgate writes none, and does not wait for one");
-    let without = r#"[{"op":"remove","path":"/spec/versions/0/subresources"}]"#;
-    let patch = ["patch", "crd", "modrules.api.kubemod.io", "--type=json", "-p", without];
-    assert!(cluster.run(patch, "").expect("kubectl").success);
-    // A process that stores these anew has seen all changes of CRDs before.
-    let later_kind = "crd/modifyset.mutations.gatekeeper.sh";
-    let patch = ["patch", later_kind, "--subresource=status", "--type=merge", "-p", old];
-    assert!(cluster.run(patch, "").expect("kubectl").success);
-    eventually("the process knows that", || is_stored_anew(later_kind));
-    let attempts = || {
-        let text = fs::read_to_string(&log).expect("audit log");
-        text.lines().filter(|line| line.contains("/modrules/kubemods/status")).count()
-    };
-    succeeds(&cluster, "create -f -", &rule("kubemods", "$.kind"));
-    let rules = || later.metric("modgate_policies", r#"kind="ModRule""#);
-    eventually("the rule is in force", || rules() == RULES as u64 + 3);
-    // Longer than a status takes.
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(attempts(), 0);
-    step("with modgate's CRD the status is written");
-    succeeds(
-        &cluster,
-        "apply --server-side --force-conflicts -f -",
-        &modgate_e2e::our_definitions(),
-    );
-    let wait = "wait --for=condition=Loaded --timeout=60s modrule/kubemods -n default";
-    succeeds(&cluster, wait, "");
+    let later = process(&rules.cluster, "", &[]);
+    rules.are_not_written_again(first);
+    rules.of_kubemods_definition_have_no_status(&later);
     drop(later);
+    a_broken_template_delays_readiness(&rules.cluster);
+}
 
+const RULES: usize = 1000;
+
+/// Versions in which a CRD's objects are stored, with an earlier one.
+const EARLIER: &str = r#"{"status":{"storedVersions":["v1alpha1","v1"]}}"#;
+
+const ASSIGN: &str = "crd/assign.mutations.gatekeeper.sh";
+const MODIFY_SET: &str = "crd/modifyset.mutations.gatekeeper.sh";
+
+/// A cluster with many rules.
+struct Rules {
+    cluster: Cluster,
+    /// The writes of rules and of their statuses, a line each.
+    log: PathBuf,
+}
+
+impl Rules {
+    fn wait(&self, condition: &str, of: &str) {
+        let wait = format!("wait --for=condition={condition} --timeout=60s modrule/{of}");
+        succeeds(&self.cluster, &wait, "");
+    }
+
+    /// How many requests to the API server have this in their line of the audit log.
+    fn logged(&self, part: &str) -> usize {
+        let text = fs::read_to_string(&self.log).expect("audit log");
+        text.lines().filter(|line| line.contains(part)).count()
+    }
+
+    /// How often a status was written.
+    fn writes(&self) -> usize {
+        self.logged(r#""subresource":"status""#)
+    }
+
+    fn patch_versions(&self, definition: &str) {
+        let patch = ["patch", definition, "--subresource=status", "--type=merge", "-p", EARLIER];
+        assert!(self.cluster.run(patch, "").expect("kubectl").success);
+    }
+
+    fn is_stored_anew(&self, definition: &str) -> bool {
+        let stored = format!("get {definition} -o jsonpath={{.status.storedVersions}}");
+        succeeds(&self.cluster, &stored, "") == r#"["v1"]"#
+    }
+
+    fn store_an_earlier_version(&self) {
+        step("Q-31: objects are stored in an earlier version");
+        self.patch_versions(ASSIGN);
+        let old = assign("old", "spec.a", "1").replace("/v1", "/v1alpha1");
+        succeeds(&self.cluster, "create -f -", &old);
+    }
+
+    fn report_whether_they_are_loaded(&self) {
+        let cluster = &self.cluster;
+        let rules: Vec<String> =
+            (0..RULES).map(|index| rule(&format!("rule-{index}"), "$.metadata.name")).collect();
+        succeeds(cluster, "create -f -", &rules.join("---\n"));
+        let broken = rule("broken", "$.metadata[").replace("default", "kube-public");
+        succeeds(cluster, "create -f -", &broken);
+
+        step("kubectl waits for the condition");
+        let loaded = "get modrules -n default -o jsonpath={.items[*].status.conditions[?(@.type=='Loaded')].status}";
+        eventually("all rules report that they are loaded", || {
+            let said = succeeds(cluster, loaded, "");
+            said.split_whitespace().filter(|status| *status == "True").count() == RULES
+        });
+        self.wait("Loaded", "rule-7 -n default");
+        self.wait("Loaded=False", "broken -n kube-public");
+        let broken = get(cluster, "modrule broken -n kube-public");
+        let condition = broken.path(&["status", "conditions"]).and_then(|it| it.at(0));
+        let condition = condition.expect("one");
+        assert_eq!(text(condition, &["reason"]), "Invalid");
+        let message = text(condition, &["message"]);
+        assert!(message.starts_with("spec.match[0].select (character "), "{message}");
+        assert_eq!(broken.path(&["status", "observedGeneration"]), Some(&1.into()));
+        let shown = succeeds(cluster, "get modrules -n kube-public", "");
+        let line = shown.lines().nth(1).expect("a line");
+        assert!(line.starts_with("broken") && line.contains("False"), "{shown}");
+    }
+
+    fn a_broken_rule_is_repaired(&self) {
+        step("a broken rule is repaired");
+        let repaired = rule("broken", "$.metadata.name").replace("default", "kube-public");
+        succeeds(&self.cluster, "apply -f -", &repaired);
+        self.wait("Loaded", "broken -n kube-public");
+    }
+
+    fn are_not_written_again(&self, first: usize) {
+        step("one write each, and none by a second process");
+        succeeds(&self.cluster, "create -f -", &rule("last", "$.kind"));
+        self.wait("Loaded", "last -n default");
+        let second = self.writes() - first;
+        assert!(second < 10, "{second} writes for one rule more");
+        eventually("only the storage version is left", || self.is_stored_anew(ASSIGN));
+        eprintln!("{first} writes for {RULES} rules, {second} after a restart for one more");
+    }
+
+    fn of_kubemods_definition_have_no_status(&self, server: &Running) {
+        step("KubeMod's own CRD has no status: modgate writes none, and does not wait for one");
+        let cluster = &self.cluster;
+        let without = r#"[{"op":"remove","path":"/spec/versions/0/subresources"}]"#;
+        let patch = ["patch", "crd", "modrules.api.kubemod.io", "--type=json", "-p", without];
+        assert!(cluster.run(patch, "").expect("kubectl").success);
+        // A process that stores these anew has seen all changes of CRDs before.
+        self.patch_versions(MODIFY_SET);
+        eventually("the process has seen the change of the CRD", || {
+            self.is_stored_anew(MODIFY_SET)
+        });
+        succeeds(cluster, "create -f -", &rule("kubemods", "$.kind"));
+        let rules = || server.metric("modgate_policies", r#"kind="ModRule""#);
+        eventually("the rule is in force", || rules() == RULES as u64 + 3);
+        // Longer than a status takes.
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(self.logged("/modrules/kubemods/status"), 0);
+
+        step("with modgate's CRD the status is written");
+        let definitions = modgate_e2e::our_definitions();
+        succeeds(cluster, "apply --server-side --force-conflicts -f -", &definitions);
+        self.wait("Loaded", "kubemods -n default");
+    }
+}
+
+fn a_broken_template_delays_readiness(cluster: &Cluster) {
     step("Scenario 84: a broken template delays readiness only with the flag");
     let broken = template("K8sBroken", "package broken\nviolation[{");
-    succeeds(&cluster, "create -f -", &broken);
+    succeeds(cluster, "create -f -", &broken);
     let start = |waits: bool| {
         let health = free_address().expect("port");
-        let server = Running::configured(&cluster, |config: &mut ServeConfig| {
+        let server = Running::configured(cluster, |config: &mut ServeConfig| {
             config.waits_for_broken_policies = waits;
             config.addresses.health = Some(health.to_string());
         });
@@ -590,12 +669,12 @@ fn statuses_of_a_thousand_rules() {
         ready.status == 500
             && ready.body.contains("policies do not load: ConstraintTemplate k8sbroken")
     });
-    succeeds(&cluster, "apply -f -", &template("K8sBroken", DENY));
+    succeeds(cluster, "apply -f -", &template("K8sBroken", DENY));
     eventually("ready when it is repaired", || is_ready(health));
-    succeeds(&cluster, "apply -f -", &broken);
+    succeeds(cluster, "apply -f -", &broken);
     let what = "constrainttemplate k8sbroken";
-    eventually("it is seen", || {
-        get(&cluster, what).path(&["metadata", "generation"]) == Some(&3.into())
+    eventually("the template has generation 3", || {
+        get(cluster, what).path(&["metadata", "generation"]) == Some(&3.into())
     });
     assert!(is_ready(health), "what comes later does not count");
 }

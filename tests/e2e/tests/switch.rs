@@ -1,10 +1,10 @@
 //! From KubeMod and Gatekeeper to modgate while objects are being made: the steps that `modgate
 //! migrate --check` prints, carried out one by one on a real API server.
 //!
-//! The originals are two processes of ours, one asked as KubeMod and one as Gatekeeper, behind
+//! The originals are two processes of ours, one that serves as KubeMod and one as Gatekeeper, behind
 //! webhook configurations with the originals' names; what Gatekeeper's Service would do, a balancer
 //! does. One ModRule appends to a list, which shows when an object is patched twice; another and a
-//! constraint refuse, which shows when one is not asked.
+//! constraint refuse, which shows when one receives no request.
 
 #![allow(
     clippy::expect_used,
@@ -26,7 +26,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -35,7 +35,7 @@ use modgate_cluster::{
     remote::{Place, Remote, RemoteError, Resource},
 };
 use modgate_engine::{EngineConfig, api::crds};
-use modgate_migrate::{Found, Report};
+use modgate_migrate::{InstalledObject, Report};
 use modgate_server::CertificateSource;
 use modgate_testkit::cluster::{Cluster, balancer::Balancer};
 use modgate_value::{Value, yaml};
@@ -99,8 +99,8 @@ spec:
   parameters: {kind: by-constraint}
 "#;
 
-/// The originals' webhook configurations as far as they are about this test: where KubeMod is
-/// asked, and where Gatekeeper is.
+/// The originals' webhook configurations as far as this test needs them, with the addresses of KubeMod and of
+/// Gatekeeper.
 fn configurations(kubemod: SocketAddr, gatekeeper: SocketAddr, authority: &str) -> String {
     let ca = STANDARD.encode(authority);
     let client = |address: SocketAddr, path: &str| {
@@ -154,8 +154,9 @@ fn remote(cluster: &Cluster) -> Remote {
 }
 
 /// Everything of the originals that the cluster has, as `modgate migrate --check` reads it.
-fn installed(remote: &Remote) -> Vec<Found> {
-    let found = |object| Found { origin: remote.server().into(), object, positions: None };
+fn installed(remote: &Remote) -> Vec<InstalledObject> {
+    let found =
+        |object| InstalledObject { origin: remote.server().into(), object, positions: None };
     let mut all = Vec::new();
     for group in modgate_migrate::GROUPS {
         for resource in remote.resources(group).expect("kinds") {
@@ -180,7 +181,7 @@ fn installed(remote: &Remote) -> Vec<Found> {
 
 /// Kind, namespace and name of every policy, with what it says and which object it is.
 fn policies(remote: &Remote) -> BTreeMap<String, (String, String)> {
-    let policy = |found: &Found| {
+    let policy = |found: &InstalledObject| {
         let object = &found.object;
         let group = text(object, &["apiVersion"]).split('/').next().unwrap_or_default();
         modgate_migrate::GROUPS.contains(&group).then(|| {
@@ -207,8 +208,19 @@ struct Count {
     wrong: Mutex<Vec<String>>,
 }
 
-/// Makes objects until told to stop: one to be patched, one that a rule refuses, one that a
-/// constraint refuses, and so on.
+/// The Pods that are created: one to be patched, one that a rule refuses, and one that a constraint refuses.
+const KINDS: [&str; 3] = ["good", "by-rule", "by-constraint"];
+
+fn pod(name: &str, kind: &str) -> Value {
+    yaml::value(&format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: load, labels: \
+         {{kind: {kind}}}}}\nspec: {{containers: [{{name: c, image: i, env: [{{name: A, \
+         value: a}}]}}]}}\n"
+    ))
+    .expect("YAML")
+}
+
+/// Creates Pods of each kind in turn until `stop` is set.
 fn load(cluster: &Cluster, loader: usize, count: &Count, stop: &AtomicBool) {
     let remote = remote(cluster);
     let pods = Resource { namespaced: true, ..Resource::of_cluster("", "v1", "pods") };
@@ -216,13 +228,8 @@ fn load(cluster: &Cluster, loader: usize, count: &Count, stop: &AtomicBool) {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        let kind = ["good", "by-rule", "by-constraint"][number % 3];
-        let object = yaml::value(&format!(
-            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p-{loader}-{number}, namespace: load, \
-             labels: {{kind: {kind}}}}}\nspec: {{containers: [{{name: c, image: i, env: [{{name: A, \
-             value: a}}]}}]}}\n"
-        ))
-        .expect("YAML");
+        let kind = KINDS[number % 3];
+        let object = pod(&format!("p-{loader}-{number}"), kind);
         count.sent.fetch_add(1, Ordering::Relaxed);
         let answer = remote.create(&pods, &object);
         if let Err(wrong) = check(kind, &answer, count) {
@@ -323,6 +330,32 @@ fn requests(server: &Running, path: &str) -> u64 {
 #[test]
 fn switching_under_load() {
     let Some(cluster) = Cluster::shared() else { return };
+    install(cluster);
+    let switch = Switch::new(cluster);
+    let originals = Originals::start(&switch);
+    let before = policies(&switch.client);
+    assert!(before.len() >= 6, "{before:?}");
+    let started = Instant::now();
+    let modgate = thread::scope(|scope| {
+        // However this ends, the loaders stop.
+        let _stopping = Stopping(&switch.stop);
+        for loader in 0..LOADERS {
+            let (count, stop) = (&switch.count, &switch.stop);
+            scope.spawn(move || load(cluster, loader, count, stop));
+        }
+        switch.objects_are_created();
+        let report = check_installation(&switch.client, before.len());
+        switch.take_the_steps(&report, originals)
+    });
+    let took = started.elapsed();
+    assert_eq!(policies(&switch.client), before, "every policy survives, and is the same object");
+    originals_are_gone(cluster);
+    switch.every_answer_is_right(took);
+    drop(modgate);
+}
+
+/// The CRDs, the manifests of the originals, and the policies.
+fn install(cluster: &Cluster) {
     let definitions: String =
         crds::all().expect("CRDs").iter().map(|it| format!("---\n{}\n", it.to_json())).collect();
     succeeds(cluster, "apply --server-side -f -", &definitions);
@@ -331,146 +364,201 @@ fn switching_under_load() {
     succeeds(cluster, "apply -f -", load_namespace);
     succeeds(cluster, "apply -f -", &fixtures());
     succeeds(cluster, "apply -f -", POLICIES);
+}
 
-    step("one certificate, as Gatekeeper and modgate share a Secret");
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("made");
-    let (authority, folder) = (made.cert.pem(), tempfile::tempdir().expect("folder"));
-    let (cert, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
-    fs::write(&cert, &authority).expect("written");
-    fs::write(&key, made.signing_key.serialize_pem()).expect("written");
-    let start = |operations: &[Operation]| {
-        Running::configured(cluster, |config| {
+/// What all steps use.
+struct Switch<'c> {
+    cluster: &'c Cluster,
+    client: Remote,
+    shell: Shell<'c>,
+    /// Of the one certificate, as Gatekeeper and modgate share a Secret.
+    authority: String,
+    /// Has the certificate and its key.
+    folder: TempDir,
+    count: Count,
+    stop: AtomicBool,
+}
+
+impl<'c> Switch<'c> {
+    fn new(cluster: &'c Cluster) -> Self {
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("made");
+        let (authority, folder) = (made.cert.pem(), tempfile::tempdir().expect("folder"));
+        fs::write(folder.path().join("tls.crt"), &authority).expect("written");
+        fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem())
+            .expect("written");
+        Self {
+            cluster,
+            client: remote(cluster),
+            shell: Shell::new(cluster),
+            authority,
+            folder,
+            count: Count::default(),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Starts a process with these operations; with all of them if none are given.
+    fn start(&self, operations: &[Operation]) -> Running {
+        let [cert, key] = ["tls.crt", "tls.key"].map(|name| self.folder.path().join(name));
+        Running::configured(self.cluster, |config| {
             config.operations = operations.iter().copied().collect();
-            config.certificate = CertificateSource::Files { cert: cert.clone(), key: key.clone() };
+            config.certificate = CertificateSource::Files { cert, key };
         })
-    };
-    let webhooks = [Operation::Webhook, Operation::MutationWebhook];
-    step("the originals: one process serves as KubeMod, one as Gatekeeper, which writes the CRDs");
-    let gatekeeper = start(&[]);
-    let kubemod = start(&webhooks);
-    let service = Balancer::start(&[gatekeeper.address]).expect("balancer");
-    let established = || {
-        modgate_e2e::kubectl(cluster, "get k8srefused", "").success
-            && modgate_e2e::kubectl(cluster, "apply -f -", CONSTRAINT).success
-    };
-    eventually("constraints can be made", established);
-    let originals = configurations(kubemod.address, service.address(), &authority);
-    succeeds(cluster, "apply -f -", &originals);
+    }
 
-    let client = remote(cluster);
-    let probe = |server: &str| {
+    /// Whether a dry run of each kind of Pod gets the right answer.
+    fn is_answered(&self, server: &str) -> bool {
         let count = Count::default();
         let pods =
             Resource { namespaced: true, ..Resource::of_cluster("", "v1", "pods?dryRun=All") };
-        ["good", "by-rule", "by-constraint"].into_iter().all(|kind| {
-            let pod = yaml::value(&format!(
-                "apiVersion: v1\nkind: Pod\nmetadata: {{name: probe, namespace: load, labels: \
-                 {{kind: {kind}}}}}\nspec: {{containers: [{{name: c, image: i, env: [{{name: A, \
-                 value: a}}]}}]}}\n"
-            ))
-            .expect("YAML");
-            let checked = check(kind, &client.create(&pods, &pod), &count);
+        KINDS.into_iter().all(|kind| {
+            let checked = check(kind, &self.client.create(&pods, &pod("probe", kind)), &count);
             checked.map_err(|wrong| eprintln!("{server}: {kind}: {wrong}")).is_ok()
         })
-    };
-    eventually("the originals answer", || probe("originals"));
-    let before = policies(&client);
-    assert!(before.len() >= 6, "{before:?}");
+    }
 
-    let (count, stop) = (Count::default(), AtomicBool::new(false));
-    let shell = Shell::new(cluster);
-    let started = Instant::now();
-    let modgate = thread::scope(|scope| {
-        // However this ends, the loaders stop.
-        let _stopping = Stopping(&stop);
-        for loader in 0..LOADERS {
-            let (count, stop) = (&count, &stop);
-            scope.spawn(move || load(cluster, loader, count, stop));
-        }
-        let goes_on = || {
-            let before = count.sent.load(Ordering::Relaxed);
-            let is_enough = || count.sent.load(Ordering::Relaxed) >= before + BETWEEN;
-            eventually("objects are made", is_enough);
-        };
-        goes_on();
+    /// Waits until the loaders have created some more objects.
+    fn objects_are_created(&self) {
+        let before = self.count.sent.load(Ordering::Relaxed);
+        eventually("the loaders create objects", || {
+            self.count.sent.load(Ordering::Relaxed) >= before + BETWEEN
+        });
+    }
 
-        let report = modgate_migrate::check(
-            &installed(&client),
-            &EngineConfig::default(),
-            &|_| Ok(None),
-            modgate_migrate::Chart::default(),
-        );
-        assert_eq!(report.originals.len(), 2);
-        assert_eq!((&report.refused, &report.warnings), (&Vec::new(), &Vec::new()));
-        // All four webhook configurations but KubeMod's mutating one.
-        assert_eq!(report.unchanged.len(), before.len() + 3, "{:?}", report.differs);
+    /// Takes the steps of the report, and returns the server that then decides.
+    fn take_the_steps(&self, report: &Report, originals: Originals) -> Running {
+        let Originals { gatekeeper, kubemod, service } = originals;
+        self.shell.step(report, "Back up");
+        self.shell.step(report, "Keep the originals");
+        self.objects_are_created();
+        let beside = self.replace_gatekeeper(report, gatekeeper, &service);
+        self.give_modrules_to_modgate(&beside, &service);
+        self.stop_kubemod(report, kubemod);
 
-        shell.step(&report, "Back up");
-        shell.step(&report, "Keep the originals");
-        goes_on();
-        // "Install modgate beside them": its Pods come behind Gatekeeper's Service.
-        let beside = start(&webhooks);
-        let loaded =
-            |server: &Running| server.metric("gatekeeper_constraints", "status=\"active\"") == 1;
-        eventually("modgate has loaded the policies", || loaded(&beside));
-        service.set(&[gatekeeper.address, beside.address]);
-        goes_on();
-        shell.step(&report, "Stop Gatekeeper");
-        service.set(&[beside.address]);
-        let of_gatekeeper = ["/v1/admit", "/v1/mutate"].map(|path| requests(&gatekeeper, path));
-        gatekeeper.stop();
-        goes_on();
-        // "Give ModRules to modgate": the same names, and modgate's Service.
-        let ours = configurations(service.address(), service.address(), &authority);
-        succeeds(cluster, "apply -f -", &ours);
-        eventually("modgate receives a request", || requests(&beside, "/dragnet-webhook") > 0);
-        goes_on();
-        // The way back, and forth again.
-        shell.run("kubectl replace -f webhooks-before.yaml");
-        goes_on();
-        succeeds(cluster, "apply -f -", &ours);
-        goes_on();
-        shell.step(&report, "See that modgate receives requests");
-        shell.step(&report, "Stop KubeMod");
-        let of_kubemod = requests(&kubemod, "/dragnet-webhook");
-        goes_on();
-        assert_eq!(
-            requests(&kubemod, "/dragnet-webhook"),
-            of_kubemod,
-            "KubeMod receives no request"
-        );
-        eprintln!(
-            "Gatekeeper was asked {of_gatekeeper:?} times (admit, mutate), KubeMod {of_kubemod} times"
-        );
-        assert!(of_kubemod > 0 && of_gatekeeper.iter().all(|count| *count > 0));
-        kubemod.stop();
-        goes_on();
-        // "Enable audit, status and CRD generation": a rolling update.
-        let whole = start(&[]);
-        eventually("the new one has loaded the policies", || loaded(&whole));
+        step("enable audit, status and CRD generation: a rolling update");
+        let whole = self.start(&[]);
+        eventually("the new Pod has loaded the policies", || has_loaded(&whole));
         service.set(&[whole.address]);
         beside.stop();
-        goes_on();
-        shell.step(&report, "Remove what the originals leave behind");
-        shell.step(&report, "Let Helm forget");
-        goes_on();
+        self.objects_are_created();
+        self.shell.step(report, "Remove what the originals leave behind");
+        self.shell.step(report, "Let Helm forget");
+        self.objects_are_created();
         whole
-    });
-    let took = started.elapsed();
+    }
 
-    let wrong = count.wrong.into_inner().expect("not poisoned");
-    let (sent, patched, refused) =
-        (count.sent.into_inner(), count.patched.into_inner(), count.refused.into_inner());
-    eprintln!(
-        "{sent} requests sent in {took:.1?}, {} answered as they should be ({patched} patched once, \
-         {refused} refused), {} wrong",
-        patched + refused,
-        wrong.len()
+    fn replace_gatekeeper(
+        &self,
+        report: &Report,
+        gatekeeper: Running,
+        service: &Balancer,
+    ) -> Running {
+        step("install modgate beside them: its Pods come behind Gatekeeper's Service");
+        let beside = self.start(&WEBHOOKS);
+        eventually("modgate has loaded the policies", || has_loaded(&beside));
+        service.set(&[gatekeeper.address, beside.address]);
+        self.objects_are_created();
+        self.shell.step(report, "Stop Gatekeeper");
+        service.set(&[beside.address]);
+        for path in ["/v1/admit", "/v1/mutate"] {
+            let received = requests(&gatekeeper, path);
+            eprintln!("Gatekeeper received {received} requests at {path}");
+            assert!(received > 0, "{path}");
+        }
+        gatekeeper.stop();
+        self.objects_are_created();
+        beside
+    }
+
+    fn give_modrules_to_modgate(&self, beside: &Running, service: &Balancer) {
+        step("give ModRules to modgate: the same names, and modgate's Service");
+        let ours = configurations(service.address(), service.address(), &self.authority);
+        succeeds(self.cluster, "apply -f -", &ours);
+        eventually("modgate receives a request", || requests(beside, "/dragnet-webhook") > 0);
+        self.objects_are_created();
+        step("the way back, and forth again");
+        self.shell.run("kubectl replace -f webhooks-before.yaml");
+        self.objects_are_created();
+        succeeds(self.cluster, "apply -f -", &ours);
+        self.objects_are_created();
+    }
+
+    fn stop_kubemod(&self, report: &Report, kubemod: Running) {
+        self.shell.step(report, "See that modgate receives requests");
+        self.shell.step(report, "Stop KubeMod");
+        let received = requests(&kubemod, "/dragnet-webhook");
+        self.objects_are_created();
+        let later = requests(&kubemod, "/dragnet-webhook");
+        assert_eq!(later, received, "KubeMod receives no request");
+        eprintln!("KubeMod received {received} requests");
+        assert!(received > 0);
+        kubemod.stop();
+        self.objects_are_created();
+    }
+
+    fn every_answer_is_right(self, took: Duration) {
+        let [sent, patched, refused] = [&self.count.sent, &self.count.patched, &self.count.refused]
+            .map(|count| count.load(Ordering::Relaxed));
+        let wrong = self.count.wrong.lock().expect("not poisoned");
+        eprintln!(
+            "{sent} requests sent in {took:.1?}, {} answered as they should be ({patched} patched \
+             once, {refused} refused), {} wrong",
+            patched + refused,
+            wrong.len()
+        );
+        assert_eq!(*wrong, [""; 0]);
+        assert_eq!(patched + refused, sent);
+        assert!(patched > 100 && refused > 200, "{patched} {refused}");
+    }
+}
+
+const WEBHOOKS: [Operation; 2] = [Operation::Webhook, Operation::MutationWebhook];
+
+/// The originals: one process serves as KubeMod, one as Gatekeeper, which writes the CRDs.
+struct Originals {
+    gatekeeper: Running,
+    kubemod: Running,
+    /// Gatekeeper's Service.
+    service: Balancer,
+}
+
+impl Originals {
+    fn start(switch: &Switch<'_>) -> Self {
+        step("the originals");
+        let gatekeeper = switch.start(&[]);
+        let kubemod = switch.start(&WEBHOOKS);
+        let service = Balancer::start(&[gatekeeper.address]).expect("balancer");
+        eventually("constraints can be created", || {
+            modgate_e2e::kubectl(switch.cluster, "get k8srefused", "").success
+                && modgate_e2e::kubectl(switch.cluster, "apply -f -", CONSTRAINT).success
+        });
+        let originals = configurations(kubemod.address, service.address(), &switch.authority);
+        succeeds(switch.cluster, "apply -f -", &originals);
+        eventually("the originals answer", || switch.is_answered("originals"));
+        Self { gatekeeper, kubemod, service }
+    }
+}
+
+fn has_loaded(server: &Running) -> bool {
+    server.metric("gatekeeper_constraints", "status=\"active\"") == 1
+}
+
+/// What `modgate migrate --check` reports: both originals, and policies that modgate loads unchanged.
+fn check_installation(client: &Remote, policies: usize) -> Report {
+    let report = modgate_migrate::check(
+        &installed(client),
+        &EngineConfig::default(),
+        &|_| Ok(None),
+        modgate_migrate::Chart::default(),
     );
-    assert_eq!(wrong, [""; 0]);
-    assert_eq!(patched + refused, sent);
-    assert!(patched > 100 && refused > 200, "{patched} {refused}");
-    assert_eq!(policies(&client), before, "every policy survives, and is the same object");
+    assert_eq!(report.originals.len(), 2);
+    assert_eq!((&report.refused, &report.warnings), (&Vec::new(), &Vec::new()));
+    // All four webhook configurations but KubeMod's mutating one.
+    assert_eq!(report.unchanged.len(), policies + 3, "{:?}", report.differs);
+    report
+}
+
+fn originals_are_gone(cluster: &Cluster) {
     for gone in [
         "deployment/kubemod-operator -n kubemod-system",
         "deployment/gatekeeper-controller-manager -n gatekeeper-system",
@@ -481,7 +569,6 @@ fn switching_under_load() {
     }
     let stays = "get service/gatekeeper-webhook-service -n gatekeeper-system";
     assert!(modgate_e2e::kubectl(cluster, stays, "").success);
-    drop(modgate);
 }
 
 struct Stopping<'s>(&'s AtomicBool);

@@ -215,24 +215,7 @@ fn policies_see_the_cluster() {
     eventually("there is a widget", || kubectl(cluster, "apply -f -", widget).success);
     becomes(cluster, reserved, "[unlike] reserved is reserved");
 
-    step("another writer changes a constraint's CRD: our fields are put back");
-    let crd = "k8sunlikewidgets.constraints.gatekeeper.sh";
-    let labels =
-        "{\"metadata\":{\"labels\":{\"gatekeeper.sh/constraint\":\"no\",\"mine\":\"yes\"}}}";
-    let arguments = ["patch", "crd", crd, "--type=merge", "-p", labels];
-    assert!(cluster.run(arguments, "").expect("kubectl").success);
-    let shown =
-        |path: &str| succeeds(cluster, &format!("get crd {crd} -o jsonpath={{{path}}}"), "");
-    eventually("the label is back", || {
-        shown(".metadata.labels") == r#"{"gatekeeper.sh/constraint":"yes","mine":"yes"}"#
-    });
-    let columns = r#"[{"op":"remove","path":"/spec/versions/0/additionalPrinterColumns"}]"#;
-    let before = shown(".spec.versions[0].additionalPrinterColumns");
-    let arguments = ["patch", "crd", crd, "--type=json", "-p", columns];
-    assert!(cluster.run(arguments, "").expect("kubectl").success);
-    eventually("the columns are back", || {
-        shown(".spec.versions[0].additionalPrinterColumns") == before
-    });
+    fields_of_a_crd_are_put_back(cluster);
 
     step("a namespace is excluded, and included again");
     succeeds(cluster, "create -f -", &ingress("other", "first", "taken.test"));
@@ -252,6 +235,27 @@ fn policies_see_the_cluster() {
     eventually("the server is ready", || is_ready(health));
     step("the API server begins to call the webhook");
     becomes(cluster, &conflicting, CONFLICT);
+}
+
+fn fields_of_a_crd_are_put_back(cluster: &Cluster) {
+    step("another writer changes a constraint's CRD: our fields are put back");
+    let crd = "k8sunlikewidgets.constraints.gatekeeper.sh";
+    let labels =
+        "{\"metadata\":{\"labels\":{\"gatekeeper.sh/constraint\":\"no\",\"mine\":\"yes\"}}}";
+    let arguments = ["patch", "crd", crd, "--type=merge", "-p", labels];
+    assert!(cluster.run(arguments, "").expect("kubectl").success);
+    let shown =
+        |path: &str| succeeds(cluster, &format!("get crd {crd} -o jsonpath={{{path}}}"), "");
+    eventually("the label is back", || {
+        shown(".metadata.labels") == r#"{"gatekeeper.sh/constraint":"yes","mine":"yes"}"#
+    });
+    let columns = r#"[{"op":"remove","path":"/spec/versions/0/additionalPrinterColumns"}]"#;
+    let before = shown(".spec.versions[0].additionalPrinterColumns");
+    let arguments = ["patch", "crd", crd, "--type=json", "-p", columns];
+    assert!(cluster.run(arguments, "").expect("kubectl").success);
+    eventually("the columns are back", || {
+        shown(".spec.versions[0].additionalPrinterColumns") == before
+    });
 }
 
 /// Changes what is synced while requests come in: none of those that conflict may pass (Q-29).

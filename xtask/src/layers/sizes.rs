@@ -1,7 +1,7 @@
 //! The sizes that a reader can take in: lines of a file, and of a function.
 //!
 //! Read from the source text as rustfmt leaves it: a function ends at the first `}` that is indented as
-//! its first line is. Tests do not count.
+//! its first line is. Of tests only the scenarios against an API server count, by their functions.
 
 use std::{fs, path::Path};
 
@@ -30,13 +30,30 @@ pub(super) fn of_crate(folder: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
+/// The functions that are too long in a folder of tests.
+pub(super) fn of_scenarios(folder: &Path) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    rust_files(folder, &mut files)?;
+    let mut findings = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let lines: Vec<&str> = text.lines().collect();
+        findings.extend(long_functions(&lines).map(|it| format!("{}: {it}", file.display())));
+    }
+    Ok(findings)
+}
+
 fn too_long(text: &str) -> impl Iterator<Item = String> {
     let lines: Vec<&str> = text.lines().collect();
     let is_tests = |pair: &[&str]| pair == ["#[cfg(test)]", "mod tests {"];
     let product = lines.windows(2).position(is_tests).unwrap_or(lines.len());
     let lines = lines.get(..product).unwrap_or_default();
     let file = (product > FILE).then(|| format!("{product} lines; {FILE} are allowed"));
-    let functions = lines.iter().enumerate().filter_map(|(start, line)| {
+    file.into_iter().chain(long_functions(lines)).collect::<Vec<_>>().into_iter()
+}
+
+fn long_functions<'l>(lines: &'l [&'l str]) -> impl Iterator<Item = String> {
+    lines.iter().enumerate().filter_map(|(start, line)| {
         let code = line.trim_start();
         let name = name(code)?;
         let end = format!("{}}}", line.strip_suffix(code).unwrap_or_default());
@@ -49,8 +66,7 @@ fn too_long(text: &str) -> impl Iterator<Item = String> {
         let is_here = !code.ends_with([';', '}']) && is_whole;
         (is_here && length > FUNCTION)
             .then(|| format!("`{name}` has {length} lines; {FUNCTION} are allowed"))
-    });
-    file.into_iter().chain(functions).collect::<Vec<_>>().into_iter()
+    })
 }
 
 /// The name of the function that begins in a line.

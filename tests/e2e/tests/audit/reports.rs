@@ -202,8 +202,8 @@ fn the_file(path: &std::path::Path) {
         let lines: Vec<Value> =
             text.lines().map(|line| Value::from_json(line.as_bytes()).expect(line)).collect();
         let (last, violations) = lines.split_last().expect("a last line");
-        let told = i64::try_from(violations.len()).expect("few");
-        assert_eq!(last.get("violations").and_then(Value::as_i64), Some(told), "{last}");
+        let count = i64::try_from(violations.len()).expect("few");
+        assert_eq!(last.get("violations").and_then(Value::as_i64), Some(count), "{last}");
         assert_eq!(last.get("leftOut").and_then(Value::as_i64), Some(0), "{last}");
         let run = last.get("id").and_then(Value::as_str).expect("a name");
         let ids: BTreeSet<_> = violations

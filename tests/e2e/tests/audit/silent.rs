@@ -41,9 +41,9 @@ pub(super) fn an_api_that_does_not_answer(cluster: &Cluster) {
         !kubectl(cluster, "get --raw /apis/silent.example.com/v1/things", "").success
     });
     // A client that trusts the present discovery takes the kind for gone.
-    eventually("its kinds are not told of", || {
-        let told = kubectl(cluster, "get things.silent.example.com", "");
-        told.stderr.contains("the server doesn't have a resource type")
+    eventually("its kinds are not served", || {
+        let answer = kubectl(cluster, "get things.silent.example.com", "");
+        answer.stderr.contains("the server doesn't have a resource type")
     });
     for _ in 0..3 {
         another_audit(cluster, "things-must-have-gk");

@@ -24,7 +24,7 @@ use tokio::time::sleep;
 
 /// The results of all cases.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct LibraryResult {
     pub(crate) templates: usize,
     pub(crate) cases: usize,
     /// Cases that both decided alike, as the objects the API server takes.
@@ -79,12 +79,37 @@ struct Taken {
     request: Value,
 }
 
+/// Creates the namespace of the cases and the kind of the look-alikes.
+async fn serve_look_alikes(client: &Client) {
+    let namespace =
+        format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{NAMESPACE}"}}}}"#);
+    apply(client, "/api/v1/namespaces", &json(&namespace)).await;
+    let definition = json(&format!(
+        r#"{{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {{"name": "pods.{LOOK_ALIKE}"}}, "spec": {{"group": "{LOOK_ALIKE}",
+        "scope": "Namespaced", "names": {{"kind": "Pod", "plural": "pods", "singular": "pod"}},
+        "versions": [{{"name": "v1", "served": true, "storage": true, "schema": {{"openAPIV3Schema":
+        {{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}]}}}}"#
+    ));
+    apply(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+    let empty = format!("/apis/{LOOK_ALIKE}/v1/namespaces/{NAMESPACE}/pods");
+    eventually("the look-alike kind is served", async || {
+        client
+            .request::<serde_json::Value>(
+                Request::new(&empty).list(&Default::default()).expect("a request"),
+            )
+            .await
+            .is_ok()
+    })
+    .await;
+}
+
 /// Sends every case twice: to the API server, when nothing but the policies is bound, and to the
 /// engine as the webhook would.
-pub(crate) async fn compare(root: &Path, cluster: &Cluster) -> Outcome {
+pub(crate) async fn compare(root: &Path, cluster: &Cluster) -> LibraryResult {
     let client = client(cluster).await;
     let tests = tests(root);
-    let mut outcome = Outcome::default();
+    let mut outcome = LibraryResult::default();
     let mut templates: Vec<&Value> = Vec::new();
     for test in &tests {
         outcome.cases += test.cases.len();
@@ -97,27 +122,7 @@ pub(crate) async fn compare(root: &Path, cluster: &Cluster) -> Outcome {
     for template in templates {
         apply(&client, group, template).await;
     }
-    let namespace =
-        format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{NAMESPACE}"}}}}"#);
-    apply(&client, "/api/v1/namespaces", &json(&namespace)).await;
-    let definition = json(&format!(
-        r#"{{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {{"name": "pods.{LOOK_ALIKE}"}}, "spec": {{"group": "{LOOK_ALIKE}",
-        "scope": "Namespaced", "names": {{"kind": "Pod", "plural": "pods", "singular": "pod"}},
-        "versions": [{{"name": "v1", "served": true, "storage": true, "schema": {{"openAPIV3Schema":
-        {{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}]}}}}"#
-    ));
-    apply(&client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
-    let empty = format!("/apis/{LOOK_ALIKE}/v1/namespaces/{NAMESPACE}/pods");
-    eventually("the look-alike kind is served", async || {
-        client
-            .request::<serde_json::Value>(
-                Request::new(&empty).list(&Default::default()).expect("a request"),
-            )
-            .await
-            .is_ok()
-    })
-    .await;
+    serve_look_alikes(&client).await;
 
     // What the API server makes of the objects while no policy minds.
     let mut taken: Vec<Vec<(&Case, Taken)>> = Vec::new();

@@ -80,7 +80,7 @@ fn each(object: &Value, path: &[&str], member: &str) -> Vec<String> {
     list.into_iter().flat_map(|list| list.iter()).map(|item| text(item, &[member])).collect()
 }
 
-/// A template that refuses ConfigMaps of the name its constraints tell.
+/// A template that denies ConfigMaps of the name in the parameters of its constraints.
 fn template(kind: &str, more: &str, source: &str) -> String {
     let name = kind.to_lowercase();
     format!(
@@ -191,6 +191,27 @@ fn foreign_binding(name: &str, owner: &str) -> String {
 const POLICY: &str = "validatingadmissionpolicy";
 const BINDING: &str = "validatingadmissionpolicybinding";
 
+/// The API group of templates, as Gatekeeper writes it into owners.
+const TEMPLATES: &str = "templates.gatekeeper.sh/v1beta1";
+
+const FORBIDDEN: &str = "validatingadmissionpolicy gatekeeper-forbidden";
+const FIRST: &str = "validatingadmissionpolicybinding gatekeeper-forbidden-first";
+
+/// The match conditions that modgate writes.
+fn internal(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| format!("gatekeeper_internal_match_{name}")).collect()
+}
+
+/// Those of a policy as long as no Config excludes namespaces.
+fn usual() -> Vec<String> {
+    internal(&["excluded_namespaces", "namespaces", "name", "kinds"])
+}
+
+/// Those of a policy with the namespaces that a Config excludes.
+fn excluding() -> Vec<String> {
+    [usual(), internal(&["global_excluded_namespaces"])].concat()
+}
+
 /// Everything about one installation, one after the other, as there is one set of policies in a
 /// cluster (Scenario 87; also 85 and 88).
 #[test]
@@ -198,239 +219,327 @@ fn policies_and_bindings_come_change_and_go() {
     let Some(cluster) = Cluster::shared() else { return };
     install(cluster);
     namespace(cluster, "guarded", "vap");
+    leave_policies(cluster);
+    let installation = Installation { cluster, server: serve(cluster, WAIT) };
+    installation.takes_over_policies();
+    installation.reports_templates();
+    let until = installation.bindings_wait_for_the_crd();
+    installation.replaces_an_earlier_binding();
+    installation.writes_the_late_binding(until);
+    installation.the_api_server_decides();
+    installation.undoes_changes_of_others();
+    installation.the_webhook_decides_too();
+    installation.copies_rules_and_exclusions();
+    installation.reports_type_checks();
+    installation.generation_is_switched_off_and_on();
+    let before = installation.identity();
+    installation.keeps_the_policy_of_a_broken_template();
+    assert_eq!(installation.identity(), before);
+    installation.compares_operations_with_the_webhook();
+    assert_eq!(installation.identity(), before);
+    installation.keeps_objects_of_other_owners();
+    installation.deletes_policies_with_their_templates();
+}
 
-    // Left over and wanted by no template: a policy of a template in Rego, and one whose names
-    // are ours and whose owner is not.
+/// Writes policies that no template needs: that of a template in Rego, and one whose name is ours and whose
+/// owner is not. A third one is needed, and has fields that it should not have.
+fn leave_policies(cluster: &Cluster) {
     succeeds(cluster, "create -f -", &rego("InRego"));
     let uid = text(&get(cluster, "constrainttemplate inrego"), &["metadata", "uid"]);
-    let group = "templates.gatekeeper.sh/v1beta1";
-    let left = foreign("gatekeeper-inrego", &owner(group, "ConstraintTemplate", "inrego", &uid));
+    let left =
+        foreign("gatekeeper-inrego", &owner(TEMPLATES, "ConstraintTemplate", "inrego", &uid));
     succeeds(cluster, "create -f -", &left);
     let namespace_uid = text(&get(cluster, "namespace guarded"), &["metadata", "uid"]);
     let theirs = owner("v1", "Namespace", "guarded", &namespace_uid);
     succeeds(cluster, "create -f -", &foreign("gatekeeper-taken", &theirs));
-    step("a policy that is wanted, with fields that it should not have");
     succeeds(cluster, "create -f -", &template("Forbidden", "", ""));
     let uid = text(&get(cluster, "constrainttemplate forbidden"), &["metadata", "uid"]);
-    let left = owner(group, "ConstraintTemplate", "forbidden", &uid);
+    let left = owner(TEMPLATES, "ConstraintTemplate", "forbidden", &uid);
     succeeds(cluster, "create -f -", &foreign("gatekeeper-forbidden", &left));
+}
 
-    let server = serve(cluster, WAIT);
-    eventually("what is not wanted is gone", || {
-        get(cluster, &format!("{POLICY} gatekeeper-inrego")) == Value::Null
-    });
-    let conditions = |name: &str| {
-        let policy = get(cluster, &format!("{POLICY} gatekeeper-{name}"));
+/// One installation: the template `Forbidden` has the constraint `first`.
+struct Installation<'c> {
+    cluster: &'c Cluster,
+    server: Running,
+}
+
+impl Installation<'_> {
+    /// The names of the match conditions of a template's policy.
+    fn conditions(&self, template: &str) -> Vec<String> {
+        let policy = get(self.cluster, &format!("{POLICY} gatekeeper-{template}"));
         each(&policy, &["spec", "matchConditions"], "name")
-    };
-    let internal = |names: &[&str]| -> Vec<String> {
-        names.iter().map(|name| format!("gatekeeper_internal_match_{name}")).collect()
-    };
-    let usual = internal(&["excluded_namespaces", "namespaces", "name", "kinds"]);
-    eventually("the policy is taken over", || conditions("forbidden") == usual);
-    let policy = get(cluster, &format!("{POLICY} gatekeeper-forbidden"));
-    assert_eq!(each(&policy, &["spec", "variables"], "name"), ["anyObject", "params"]);
-    let constraints = &["spec", "matchConstraints"];
-    let expected = r#"{"matchPolicy":"Equivalent","namespaceSelector":{},"objectSelector":{},"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["*"],"scope":"*"}]}"#;
-    assert_eq!(text(&policy, constraints), expected);
-    assert_eq!(text(&policy, &["metadata", "labels", "kept"]), "me");
-    let expected = r#"{"apiVersion":"constraints.gatekeeper.sh/v1beta1","kind":"Forbidden"}"#;
-    assert_eq!(text(&policy, &["spec", "paramKind"]), expected);
+    }
 
-    eventually("it is told", || {
-        let generated = r#"{"observedGeneration":1,"state":"generated"}"#;
-        let entry = status(cluster, "constrainttemplate forbidden");
-        text(&entry, &["vapGenerationStatus"]) == generated
-    });
-    eventually("constraints in Rego are taken", || {
-        kubectl(cluster, "apply -f -", &constraint("InRego", "plain", "")).success
-    });
-    eventually("a constraint in Rego says that it has none", || {
-        let missing = "K8sNativeValidation engine is missing";
-        point(cluster, "inrego plain") == ["error", missing, "1"]
-    });
-    let bindings = "gatekeeper_validating_admission_policy_bindings";
-    assert_eq!(server.metric(bindings, "status=\"error\""), 0);
+    /// The kinds that the policy of `Forbidden` applies to.
+    fn matched(&self) -> String {
+        text(&get(self.cluster, FORBIDDEN), &["spec", "matchConstraints"])
+    }
 
-    step("the binding is written when the CRD is old enough");
-    succeeds(cluster, "create -f -", &template("Late", "", ""));
-    let late = constraint("Late", "late", "").replace("{name: bad}", "{name: late}");
-    eventually("constraints are taken", || kubectl(cluster, "apply -f -", &late).success);
-    let mut waiting = [const { String::new() }; 3];
-    eventually("it is told that it waits", || {
-        waiting = point(cluster, "late late");
-        !waiting[0].is_empty()
-    });
-    let made = |what: &str| -> Timestamp {
-        let made = text(&get(cluster, what), &["metadata", "creationTimestamp"]);
-        made.parse().expect("a time")
-    };
-    let until = made("crd/late.constraints.gatekeeper.sh") + WAIT;
-    let message = format!(
-        "waiting until {until} before generating ValidatingAdmissionPolicyBinding to make sure \
-         api-server has cached constraint CRD"
-    );
-    assert_eq!(waiting, ["waiting", &message, "1"]);
+    /// The warning in the status of `Forbidden`.
+    fn warning(&self) -> String {
+        let entry = status(self.cluster, "constrainttemplate forbidden");
+        text(&entry, &["vapGenerationStatus", "warning"])
+    }
 
-    step("a policy of an earlier version is deleted");
-    eventually("constraints are taken", || {
-        kubectl(cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
-    });
-    let uid = text(&get(cluster, "forbidden first"), &["metadata", "uid"]);
-    let of_constraint = owner("constraints.gatekeeper.sh/v1beta1", "Forbidden", "first", &uid);
-    succeeds(cluster, "create -f -", &foreign_binding("gatekeeper-first", &of_constraint));
-    let binding = format!("{BINDING} gatekeeper-forbidden-first");
-    eventually("the binding is there", || get(cluster, &binding) != Value::Null);
-    eventually("it is told that it is there", || {
-        point(cluster, "forbidden first") == ["generated", "", "1"]
-    });
-    let spec = text(&get(cluster, &binding), &["spec"]);
-    let expected = r#"{"matchResources":{"matchPolicy":"Equivalent","namespaceSelector":{"matchLabels":{"test":"vap"}},"objectSelector":{}},"paramRef":{"name":"first","parameterNotFoundAction":"Allow"},"policyName":"gatekeeper-forbidden","validationActions":["Deny"]}"#;
-    assert_eq!(spec, expected);
-    eventually("the legacy binding is gone", || {
-        get(cluster, &format!("{BINDING} gatekeeper-first")) == Value::Null
-    });
-    eventually("the late one is there", || point(cluster, "late late") == ["generated", "", "1"]);
-    let made = made(&format!("{BINDING} gatekeeper-late-late"));
-    assert!(made >= until, "{made}, not {until}");
-    let denied = "error: failed to create configmap: configmaps \"bad\" is forbidden: \
-                  ValidatingAdmissionPolicy 'gatekeeper-forbidden' with binding \
-                  'gatekeeper-forbidden-first' denied request: no bad here\n";
-    eventually("the API server enforces it", || creating(cluster, "bad") == denied);
-    assert_eq!(creating(cluster, "good"), "");
-    let merge = r#"--type=merge -p {"spec":{"validationActions":["Audit"]}}"#;
-    succeeds(cluster, &format!("patch {binding} {merge}"), "");
-    eventually("what somebody changed is changed back", || {
-        text(&get(cluster, &binding), &["spec", "validationActions"]) == r#"["Deny"]"#
-    });
+    /// The UIDs of the policy of `Forbidden` and of the binding of `first`.
+    fn identity(&self) -> [String; 2] {
+        [FORBIDDEN, FIRST].map(|what| text(&get(self.cluster, what), &["metadata", "uid"]))
+    }
 
-    step("changes by other writers, and deletions by hand");
-    succeeds(cluster, &format!("delete {POLICY} gatekeeper-forbidden"), "");
-    succeeds(cluster, &format!("delete {binding}"), "");
-    eventually("both are back", || {
-        conditions("forbidden") == usual && get(cluster, &binding) != Value::Null
-    });
-    succeeds(
-        cluster,
-        "apply -f -",
-        &constraint("Forbidden", "first", "  enforcementAction: warn\n"),
-    );
-    eventually("the action is followed", || {
-        text(&get(cluster, &binding), &["spec", "validationActions"]) == r#"["Warn"]"#
-    });
-    step("the webhook still enforces the constraint");
-    succeeds(cluster, "create -f -", &server.webhook("vap", "/v1/admit"));
-    eventually("both warn", || {
-        let outcome = kubectl(cluster, "create configmap bad -n guarded --dry-run=server", "");
-        let warnings = outcome.stderr;
-        warnings.contains("Warning: [first] no bad here\n")
-            && warnings.contains("'gatekeeper-forbidden-first': no bad here\n")
-    });
-    succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
-    let copied = r#"{"matchPolicy":"Exact","namespaceSelector":{},"objectSelector":{"matchExpressions":[{"key":"skip","operator":"DoesNotExist"}]},"resourceRules":[{"apiGroups":[""],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["configmaps"],"scope":"*"}]}"#;
-    let matched = || text(&get(cluster, &format!("{POLICY} gatekeeper-forbidden")), constraints);
-    eventually("the webhook's rules are copied", || matched() == copied);
-    let name = "validatingwebhookconfiguration gatekeeper-validating-webhook-configuration";
-    succeeds(cluster, &format!("delete {name}"), "");
-    eventually("without a webhook it is everything", || matched().contains(r#""resources":["*"]"#));
-    succeeds(
-        cluster,
-        "create -f -",
-        "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
-         metadata: {name: config, namespace: gatekeeper-system}\n\
-         spec: {match: [{processes: ['*'], excludedNamespaces: ['kube-*']}]}\n",
-    );
-    let excluding = [usual.clone(), internal(&["global_excluded_namespaces"])].concat();
-    eventually("Config is followed", || conditions("forbidden") == excluding);
+    fn created(&self, what: &str) -> Timestamp {
+        let created = text(&get(self.cluster, what), &["metadata", "creationTimestamp"]);
+        created.parse().expect("a time")
+    }
 
-    step("findings of the API server's type check");
-    let found = r#"{"status":{"observedGeneration":OBSERVED,"typeChecking":{"expressionWarnings":[{"fieldRef":"spec.validations[0].expression","warning":"no such field\n | a"}]}}}"#;
-    let policy = format!("{POLICY} gatekeeper-forbidden");
-    let observed = text(&get(cluster, &policy), &["metadata", "generation"]);
-    let arguments =
-        ["patch", POLICY, "gatekeeper-forbidden", "--subresource=status", "--type=merge", "-p"];
-    let patch = found.replace("OBSERVED", &observed);
-    let patched = cluster.run(arguments.into_iter().chain([patch.as_str()]), "").expect("kubectl");
-    assert!(patched.success, "{}", patched.stderr);
-    let warning = || {
-        text(&status(cluster, "constrainttemplate forbidden"), &["vapGenerationStatus", "warning"])
-    };
-    eventually("warnings are told", || {
-        warning() == "spec.validations[0].expression: no such field | a"
-    });
+    fn is_gone(&self, what: &str) -> bool {
+        get(self.cluster, what) == Value::Null
+    }
 
-    step("a template without generation has no policy, and its constraints have no bindings");
-    succeeds(cluster, "apply -f -", &template("Forbidden", "", "generateVAP: false"));
-    eventually("both are gone", || {
-        get(cluster, &format!("{POLICY} gatekeeper-forbidden")) == Value::Null
-            && get(cluster, &binding) == Value::Null
-    });
-    eventually("they say so", || {
-        let entry = status(cluster, "forbidden first");
-        let message = "cannot generate ValidatingAdmissionPolicyBinding: conditions are not \
-                       satisfied to generate ValidatingAdmissionPolicy and \
-                       ValidatingAdmissionPolicyBinding";
-        each(&entry, &["errors"], "message") == [message]
-            && status(cluster, "constrainttemplate forbidden").get("vapGenerationStatus").is_none()
-    });
-    succeeds(cluster, "apply -f -", &template("Forbidden", "", ""));
-    eventually("both are back", || {
-        conditions("forbidden") == excluding && get(cluster, &binding) != Value::Null
-    });
-    let identity = || {
-        let policy = get(cluster, &format!("{POLICY} gatekeeper-forbidden"));
-        [policy, get(cluster, &binding)].map(|object| text(&object, &["metadata", "uid"]))
-    };
-    let before = identity();
-    step("a template that does not load keeps its policy");
-    let broken = template("Forbidden", "", "").replace("variables.params.name\n", "(\n");
-    succeeds(cluster, "apply -f -", &broken);
-    eventually("it does not load", || {
-        server.metric("gatekeeper_constraint_templates", "status=\"error\"") == 1
-    });
-    assert_eq!(identity(), before);
-    step("operations that the webhook does not receive");
-    succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
-    succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [UPDATE, DELETE]", ""));
-    let mismatch = "operations mismatch between webhook and constraint template";
-    eventually("those it is sent are left, with a warning", || {
-        matched().contains(r#""operations":["UPDATE"]"#) && warning() == mismatch
-    });
-    succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [CONNECT]", ""));
-    eventually("with none left nothing is made", || {
-        warning()
-            == "ValidatingAdmissionPolicy is not generated: no matching operations between webhook \
-                and constraint template"
-    });
-    let entry = status(cluster, "constrainttemplate forbidden");
-    let message = "Could not transform to VAP object: no matching operations between webhook and \
-                   constraint template";
-    assert_eq!(each(&entry, &["errors"], "message"), [message]);
-    assert_eq!(each(&entry, &["errors"], "code"), ["create_error"]);
-    assert_eq!(identity(), before);
+    fn takes_over_policies(&self) {
+        step("policies that were there before");
+        eventually("the policy of a template in Rego is gone", || {
+            self.is_gone(&format!("{POLICY} gatekeeper-inrego"))
+        });
+        eventually("the policy is taken over", || self.conditions("forbidden") == usual());
+        let policy = get(self.cluster, FORBIDDEN);
+        assert_eq!(each(&policy, &["spec", "variables"], "name"), ["anyObject", "params"]);
+        let expected = r#"{"matchPolicy":"Equivalent","namespaceSelector":{},"objectSelector":{},"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["*"],"scope":"*"}]}"#;
+        assert_eq!(self.matched(), expected);
+        assert_eq!(text(&policy, &["metadata", "labels", "kept"]), "me");
+        let expected = r#"{"apiVersion":"constraints.gatekeeper.sh/v1beta1","kind":"Forbidden"}"#;
+        assert_eq!(text(&policy, &["spec", "paramKind"]), expected);
+    }
 
-    step("objects of other owners are not changed");
-    succeeds(cluster, "create -f -", &template("Taken", "", ""));
-    let failing = || server.metric("gatekeeper_validating_admission_policies", "status=\"error\"");
-    eventually("it is reported", || {
-        let entry = status(cluster, "constrainttemplate taken");
-        each(&entry, &["errors"], "message")
-            == ["Could not update VAP object: `gatekeeper-taken` exists and belongs to Namespace \
-                 guarded"]
-    });
-    assert_eq!(failing(), 2);
-    assert_eq!(conditions("taken"), ["old"]);
-    succeeds(cluster, &format!("delete {POLICY} gatekeeper-taken"), "");
-    eventually("then it is ours", || conditions("taken").len() == 5 && failing() == 1);
+    fn reports_templates(&self) {
+        step("statuses of a template in CEL and of a constraint in Rego");
+        eventually("the template reports its policy", || {
+            let generated = r#"{"observedGeneration":1,"state":"generated"}"#;
+            let entry = status(self.cluster, "constrainttemplate forbidden");
+            text(&entry, &["vapGenerationStatus"]) == generated
+        });
+        eventually("constraints in Rego can be created", || {
+            kubectl(self.cluster, "apply -f -", &constraint("InRego", "plain", "")).success
+        });
+        eventually("a constraint in Rego reports that it has no binding", || {
+            let missing = "K8sNativeValidation engine is missing";
+            point(self.cluster, "inrego plain") == ["error", missing, "1"]
+        });
+        let bindings = "gatekeeper_validating_admission_policy_bindings";
+        assert_eq!(self.server.metric(bindings, "status=\"error\""), 0);
+    }
 
-    step("a template is deleted, and with it its policy and bindings");
-    succeeds(cluster, "delete constrainttemplate forbidden late taken", "");
-    if cluster.has_controllers() {
-        eventually("all are gone", || {
-            succeeds(cluster, &format!("get {POLICY},{BINDING} -o name"), "").is_empty()
+    /// Returns the time until which the binding waits.
+    fn bindings_wait_for_the_crd(&self) -> Timestamp {
+        step("the binding is written when the CRD is old enough");
+        succeeds(self.cluster, "create -f -", &template("Late", "", ""));
+        let late = constraint("Late", "late", "").replace("{name: bad}", "{name: late}");
+        eventually("constraints of the kind `Late` can be created", || {
+            kubectl(self.cluster, "apply -f -", &late).success
+        });
+        let mut waiting = [const { String::new() }; 3];
+        eventually("the constraint reports that it waits", || {
+            waiting = point(self.cluster, "late late");
+            !waiting[0].is_empty()
+        });
+        let until = self.created("crd/late.constraints.gatekeeper.sh") + WAIT;
+        let message = format!(
+            "waiting until {until} before generating ValidatingAdmissionPolicyBinding to make sure \
+             api-server has cached constraint CRD"
+        );
+        assert_eq!(waiting, ["waiting", &message, "1"]);
+        until
+    }
+
+    fn replaces_an_earlier_binding(&self) {
+        step("a binding of an earlier version is deleted");
+        let cluster = self.cluster;
+        eventually("constraints of the kind `Forbidden` can be created", || {
+            kubectl(cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
+        });
+        let uid = text(&get(cluster, "forbidden first"), &["metadata", "uid"]);
+        let of_constraint = owner("constraints.gatekeeper.sh/v1beta1", "Forbidden", "first", &uid);
+        succeeds(cluster, "create -f -", &foreign_binding("gatekeeper-first", &of_constraint));
+        eventually("the binding is there", || !self.is_gone(FIRST));
+        eventually("the constraint reports its binding", || {
+            point(cluster, "forbidden first") == ["generated", "", "1"]
+        });
+        let expected = r#"{"matchResources":{"matchPolicy":"Equivalent","namespaceSelector":{"matchLabels":{"test":"vap"}},"objectSelector":{}},"paramRef":{"name":"first","parameterNotFoundAction":"Allow"},"policyName":"gatekeeper-forbidden","validationActions":["Deny"]}"#;
+        assert_eq!(text(&get(cluster, FIRST), &["spec"]), expected);
+        eventually("the earlier binding is gone", || {
+            self.is_gone(&format!("{BINDING} gatekeeper-first"))
         });
     }
-    drop(server);
+
+    fn writes_the_late_binding(&self, until: Timestamp) {
+        step("the binding that waited is written, and not too early");
+        eventually("the constraint `late` reports its binding", || {
+            point(self.cluster, "late late") == ["generated", "", "1"]
+        });
+        let created = self.created(&format!("{BINDING} gatekeeper-late-late"));
+        assert!(created >= until, "{created}, not {until}");
+    }
+
+    fn the_api_server_decides(&self) {
+        step("the API server enforces the policy");
+        let denied = "error: failed to create configmap: configmaps \"bad\" is forbidden: \
+                      ValidatingAdmissionPolicy 'gatekeeper-forbidden' with binding \
+                      'gatekeeper-forbidden-first' denied request: no bad here\n";
+        eventually("the API server denies `bad`", || creating(self.cluster, "bad") == denied);
+        assert_eq!(creating(self.cluster, "good"), "");
+    }
+
+    fn undoes_changes_of_others(&self) {
+        step("changes by other writers, and deletions by hand");
+        let cluster = self.cluster;
+        let actions = || text(&get(cluster, FIRST), &["spec", "validationActions"]);
+        let merge = r#"--type=merge -p {"spec":{"validationActions":["Audit"]}}"#;
+        succeeds(cluster, &format!("patch {FIRST} {merge}"), "");
+        eventually("the binding denies again", || actions() == r#"["Deny"]"#);
+        succeeds(cluster, &format!("delete {FORBIDDEN}"), "");
+        succeeds(cluster, &format!("delete {FIRST}"), "");
+        eventually("policy and binding are back", || {
+            self.conditions("forbidden") == usual() && !self.is_gone(FIRST)
+        });
+        let warns = constraint("Forbidden", "first", "  enforcementAction: warn\n");
+        succeeds(cluster, "apply -f -", &warns);
+        eventually("the binding has the action of the constraint", || actions() == r#"["Warn"]"#);
+    }
+
+    fn the_webhook_decides_too(&self) {
+        step("the webhook still enforces the constraint");
+        let cluster = self.cluster;
+        succeeds(cluster, "create -f -", &self.server.webhook("vap", "/v1/admit"));
+        eventually("webhook and API server warn", || {
+            let outcome = kubectl(cluster, "create configmap bad -n guarded --dry-run=server", "");
+            let warnings = outcome.stderr;
+            warnings.contains("Warning: [first] no bad here\n")
+                && warnings.contains("'gatekeeper-forbidden-first': no bad here\n")
+        });
+    }
+
+    fn copies_rules_and_exclusions(&self) {
+        step("rules of the webhook configuration, and excluded namespaces of a Config");
+        let cluster = self.cluster;
+        succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
+        let copied = r#"{"matchPolicy":"Exact","namespaceSelector":{},"objectSelector":{"matchExpressions":[{"key":"skip","operator":"DoesNotExist"}]},"resourceRules":[{"apiGroups":[""],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["configmaps"],"scope":"*"}]}"#;
+        eventually("the policy has the webhook's rules", || self.matched() == copied);
+        let name = "validatingwebhookconfiguration gatekeeper-validating-webhook-configuration";
+        succeeds(cluster, &format!("delete {name}"), "");
+        eventually("without a webhook the policy matches all resources", || {
+            self.matched().contains(r#""resources":["*"]"#)
+        });
+        succeeds(
+            cluster,
+            "create -f -",
+            "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
+             metadata: {name: config, namespace: gatekeeper-system}\n\
+             spec: {match: [{processes: ['*'], excludedNamespaces: ['kube-*']}]}\n",
+        );
+        eventually("the policy excludes the namespaces of the Config", || {
+            self.conditions("forbidden") == excluding()
+        });
+    }
+
+    fn reports_type_checks(&self) {
+        step("findings of the API server's type check");
+        let found = r#"{"status":{"observedGeneration":OBSERVED,"typeChecking":{"expressionWarnings":[{"fieldRef":"spec.validations[0].expression","warning":"no such field\n | a"}]}}}"#;
+        let observed = text(&get(self.cluster, FORBIDDEN), &["metadata", "generation"]);
+        let arguments =
+            ["patch", POLICY, "gatekeeper-forbidden", "--subresource=status", "--type=merge", "-p"];
+        let patch = found.replace("OBSERVED", &observed);
+        let arguments = arguments.into_iter().chain([patch.as_str()]);
+        let patched = self.cluster.run(arguments, "").expect("kubectl");
+        assert!(patched.success, "{}", patched.stderr);
+        eventually("the template reports the warning", || {
+            self.warning() == "spec.validations[0].expression: no such field | a"
+        });
+    }
+
+    fn generation_is_switched_off_and_on(&self) {
+        step("a template without generation has no policy, and its constraints have no bindings");
+        let cluster = self.cluster;
+        succeeds(cluster, "apply -f -", &template("Forbidden", "", "generateVAP: false"));
+        eventually("policy and binding are gone", || {
+            self.is_gone(FORBIDDEN) && self.is_gone(FIRST)
+        });
+        eventually("the constraint reports that it has no binding, the template nothing", || {
+            let entry = status(cluster, "forbidden first");
+            let message = "cannot generate ValidatingAdmissionPolicyBinding: conditions are not \
+                           satisfied to generate ValidatingAdmissionPolicy and \
+                           ValidatingAdmissionPolicyBinding";
+            let of_template = status(cluster, "constrainttemplate forbidden");
+            each(&entry, &["errors"], "message") == [message]
+                && of_template.get("vapGenerationStatus").is_none()
+        });
+        succeeds(cluster, "apply -f -", &template("Forbidden", "", ""));
+        eventually("policy and binding are back", || {
+            self.conditions("forbidden") == excluding() && !self.is_gone(FIRST)
+        });
+    }
+
+    fn keeps_the_policy_of_a_broken_template(&self) {
+        step("a template that does not load keeps its policy");
+        let broken = template("Forbidden", "", "").replace("variables.params.name\n", "(\n");
+        succeeds(self.cluster, "apply -f -", &broken);
+        eventually("the template does not load", || {
+            self.server.metric("gatekeeper_constraint_templates", "status=\"error\"") == 1
+        });
+    }
+
+    fn compares_operations_with_the_webhook(&self) {
+        step("operations that the webhook does not receive");
+        let cluster = self.cluster;
+        succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
+        succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [UPDATE, DELETE]", ""));
+        let mismatch = "operations mismatch between webhook and constraint template";
+        eventually("the policy has the operations that both have, with a warning", || {
+            self.matched().contains(r#""operations":["UPDATE"]"#) && self.warning() == mismatch
+        });
+        succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [CONNECT]", ""));
+        eventually("the template reports that both have no operation in common", || {
+            self.warning()
+                == "ValidatingAdmissionPolicy is not generated: no matching operations between \
+                    webhook and constraint template"
+        });
+        let entry = status(cluster, "constrainttemplate forbidden");
+        let message = "Could not transform to VAP object: no matching operations between webhook and \
+                       constraint template";
+        assert_eq!(each(&entry, &["errors"], "message"), [message]);
+        assert_eq!(each(&entry, &["errors"], "code"), ["create_error"]);
+    }
+
+    fn keeps_objects_of_other_owners(&self) {
+        step("objects of other owners are not changed");
+        let cluster = self.cluster;
+        succeeds(cluster, "create -f -", &template("Taken", "", ""));
+        let failing =
+            || self.server.metric("gatekeeper_validating_admission_policies", "status=\"error\"");
+        eventually("the template reports the owner of the policy", || {
+            let entry = status(cluster, "constrainttemplate taken");
+            each(&entry, &["errors"], "message")
+                == [
+                    "Could not update VAP object: `gatekeeper-taken` exists and belongs to Namespace \
+                     guarded",
+                ]
+        });
+        assert_eq!(failing(), 2);
+        assert_eq!(self.conditions("taken"), ["old"]);
+        succeeds(cluster, &format!("delete {POLICY} gatekeeper-taken"), "");
+        eventually("once it is deleted, the policy is written", || {
+            self.conditions("taken").len() == 5 && failing() == 1
+        });
+    }
+
+    fn deletes_policies_with_their_templates(&self) {
+        step("a template is deleted, and with it its policy and bindings");
+        succeeds(self.cluster, "delete constrainttemplate forbidden late taken", "");
+        if self.cluster.has_controllers() {
+            eventually("all policies and bindings are gone", || {
+                succeeds(self.cluster, &format!("get {POLICY},{BINDING} -o name"), "").is_empty()
+            });
+        }
+    }
 }
 
 /// An API server without the API: reported, and everything else goes on.
@@ -451,7 +560,7 @@ fn without_the_api() {
         count("gatekeeper_constraint_templates", "active") == 1
             && count("gatekeeper_validating_admission_policies", "error") == 1
     });
-    eventually("constraints are taken", || {
+    eventually("constraints can be created", || {
         kubectl(&cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
     });
     eventually("the binding is reported", || {
