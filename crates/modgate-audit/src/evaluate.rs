@@ -60,7 +60,7 @@ impl Asked<'_> {
 
 /// The result of one object.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct ObjectResult {
     /// Units with violations, by number.
     pub(crate) found: Vec<(UnitId, Vec<UnitViolation>)>,
     /// Units that depend on the outside, by number.
@@ -78,7 +78,7 @@ pub(crate) struct Outcome {
     pub(crate) asked: u64,
 }
 
-impl Outcome {
+impl ObjectResult {
     fn add(&mut self, id: UnitId, mut found: Vec<UnitViolation>) {
         if found.is_empty() {
             return;
@@ -104,8 +104,8 @@ impl Policies {
         asked: Asked<'_>,
         host: &dyn Host,
         session: &mut Session,
-    ) -> Outcome {
-        let mut outcome = Outcome::default();
+    ) -> ObjectResult {
+        let mut outcome = ObjectResult::default();
         if self.snapshot.exclusions().excludes(Process::Audit, excluded_as(subject)) {
             outcome.excluded = true;
             return outcome;
@@ -157,7 +157,7 @@ impl Policies {
         namespace: Option<&Value>,
         subject: &ObjectRef,
         host: &RecordingHost<'_>,
-        outcome: &mut Outcome,
+        outcome: &mut ObjectResult,
     ) -> Vec<Resultant> {
         if !self.options.expansion || !self.snapshot.expansions().expands(&subject.kind) {
             return Vec::new();
@@ -177,7 +177,7 @@ struct Evaluator<'a> {
     asked: Asked<'a>,
     host: &'a RecordingHost<'a>,
     session: &'a mut Session,
-    outcome: Outcome,
+    outcome: ObjectResult,
 }
 
 impl Evaluator<'_> {

@@ -37,7 +37,7 @@ use self::{
     verdicts::Verdicts,
 };
 use crate::{
-    evaluate::{Asked, Outcome, Session, excluded_as},
+    evaluate::{Asked, ObjectResult, Session, excluded_as},
     object::Item,
     pass::{AuditOptions, Source, each},
     policies::{Options, Policies, UnitId},
@@ -161,7 +161,7 @@ impl Incremental {
             let outcome = policies.evaluate(&item.object, &item.subject, asked, host, session);
             (need, outcome)
         };
-        let mut take = |item: Item, (need, outcome): (Need, Outcome)| {
+        let mut take = |item: Item, (need, outcome): (Need, ObjectResult)| {
             lock().keep(&item, need, outcome);
         };
         each(source, options, &prepare, work, &mut take);
@@ -277,7 +277,7 @@ impl Incremental {
         Need::Only(ids)
     }
 
-    fn keep(&mut self, item: &Item, need: Need, outcome: Outcome) {
+    fn keep(&mut self, item: &Item, need: Need, outcome: ObjectResult) {
         self.counts.evaluated += 1;
         self.counts.asked += outcome.asked;
         let subject = &item.subject;

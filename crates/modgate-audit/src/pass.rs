@@ -12,7 +12,7 @@ use std::{
 use modgate_engine::{Host, cost::Statistics};
 
 use crate::{
-    evaluate::{Asked, Outcome, Session},
+    evaluate::{Asked, ObjectResult, Session},
     object::Item,
     policies::Policies,
     report::{Audited, Counts, Report, Tally},
@@ -65,7 +65,7 @@ pub fn audit(
     let work = |item: &Item, session: &mut Session| {
         policies.evaluate(&item.object, &item.subject, Asked::All, host, session)
     };
-    let mut take = |item: Item, outcome: Outcome| {
+    let mut take = |item: Item, outcome: ObjectResult| {
         tally.count(Counts {
             objects: 1,
             excluded: outcome.excluded.into(),

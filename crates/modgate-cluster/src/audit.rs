@@ -51,7 +51,7 @@ use tokio::{
 
 pub use self::policy_reports::{PolicyReportConfig, PolicyReportFormat};
 use self::{
-    follow::{Failure, Follower, Seen},
+    follow::{Follower, Seen, WatchFailure},
     host::AuditHost,
     policy_reports::{Collector, Reporting},
 };
@@ -396,7 +396,7 @@ impl Auditor {
             self.still_leads()?;
             self.list_again(kind, Some(stale)).await;
         }
-        for Failure { kind, is_listed, error } in self.follower.failed() {
+        for WatchFailure { kind, is_listed, error } in self.follower.failed() {
             if is_listed {
                 tracing::warn!(target: LOGGER, process = "audit", kind = %kind, error,
                     "objects cannot be followed; those that changed since are reported as they were");

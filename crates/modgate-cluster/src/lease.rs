@@ -130,7 +130,7 @@ pub struct Elector {
 }
 
 /// How a try to get or keep the Lease went.
-enum Outcome {
+enum LeaseState {
     Held(Box<Lease>),
     HeldBy(String),
     /// There is no namespace to hold a Lease in, and therefore no other installation in it.
@@ -186,13 +186,13 @@ impl Elector {
         let limit = self.leadership.remaining().unwrap_or(self.times.deadline);
         let outcome = timeout(limit, self.attempt()).await;
         match outcome {
-            Ok(Ok(Outcome::Held(lease))) => {
+            Ok(Ok(LeaseState::Held(lease))) => {
                 self.ours = Some(*lease);
                 self.theirs = None;
                 self.leads(started + self.times.deadline);
             }
-            Ok(Ok(Outcome::Alone)) => self.leads(started + self.times.deadline),
-            Ok(Ok(Outcome::HeldBy(holder))) => {
+            Ok(Ok(LeaseState::Alone)) => self.leads(started + self.times.deadline),
+            Ok(Ok(LeaseState::HeldBy(holder))) => {
                 self.ours = None;
                 self.lost("another process has taken the Lease");
                 if self.known.as_ref() != Some(&holder) {
@@ -239,7 +239,7 @@ impl Elector {
         }
     }
 
-    async fn attempt(&mut self) -> Result<Outcome, Error> {
+    async fn attempt(&mut self) -> Result<LeaseState, Error> {
         let found = match self.ours.take() {
             Some(ours) => Some(ours),
             None => self.api.get_opt(&self.name).await?,
@@ -250,15 +250,15 @@ impl Elector {
                 spec: Some(self.spec(None)),
             };
             return match self.api.create(&PostParams::default(), &made).await {
-                Ok(lease) => Ok(Outcome::Held(Box::new(lease))),
+                Ok(lease) => Ok(LeaseState::Held(Box::new(lease))),
                 Err(Error::Api(status)) if status.code == 404 && !self.has_pod => {
-                    Ok(Outcome::Alone)
+                    Ok(LeaseState::Alone)
                 }
                 Err(error) => Err(error),
             };
         };
         if let Some(holder) = self.other_holder(&lease) {
-            return Ok(Outcome::HeldBy(holder));
+            return Ok(LeaseState::HeldBy(holder));
         }
         lease.spec = Some(self.spec(lease.spec));
         // With the version that was seen: the second writer is refused.
@@ -266,7 +266,7 @@ impl Elector {
             .replace(&self.name, &PostParams::default(), &lease)
             .await
             .map(Box::new)
-            .map(Outcome::Held)
+            .map(LeaseState::Held)
     }
 
     /// The holder of the Lease, if it is another process whose time is not up.

@@ -12,12 +12,12 @@ use modgate_http::Backoff;
 #[derive(Debug)]
 pub(crate) struct Retries<T, W = ()> {
     pauses: [Duration; 2],
-    failures: BTreeMap<T, Failure<W>>,
+    failures: BTreeMap<T, FailedAttempt<W>>,
 }
 
 /// An attempt that failed.
 #[derive(Debug)]
-pub(crate) struct Failure<W> {
+pub(crate) struct FailedAttempt<W> {
     wanted: W,
     /// Why.
     pub(crate) reason: String,
@@ -42,19 +42,24 @@ impl<T: Ord, W: PartialEq> Retries<T, W> {
         let before = self.failures.remove(&target).filter(|before| before.wanted == wanted);
         let mut backoff = before.map_or(Backoff::new(self.pauses), |before| before.backoff);
         let next = now + backoff.pause();
-        self.failures.insert(target, Failure { wanted, reason, backoff, next: Some(next) });
+        self.failures.insert(target, FailedAttempt { wanted, reason, backoff, next: Some(next) });
         next
     }
 
     /// Notes that trying the same again is of no use.
     pub(crate) fn refused(&mut self, target: T, wanted: W, reason: String) {
         let backoff = Backoff::new(self.pauses);
-        self.failures.insert(target, Failure { wanted, reason, backoff, next: None });
+        self.failures.insert(target, FailedAttempt { wanted, reason, backoff, next: None });
     }
 
     /// The failure for which this must not be tried yet.
-    pub(crate) fn pending(&self, target: &T, wanted: &W, now: Instant) -> Option<&Failure<W>> {
-        let rests = |failure: &&Failure<W>| failure.next.is_none_or(|next| next > now);
+    pub(crate) fn pending(
+        &self,
+        target: &T,
+        wanted: &W,
+        now: Instant,
+    ) -> Option<&FailedAttempt<W>> {
+        let rests = |failure: &&FailedAttempt<W>| failure.next.is_none_or(|next| next > now);
         self.failures.get(target).filter(|it| it.wanted == *wanted).filter(rests)
     }
 

@@ -101,7 +101,7 @@ impl Parcel {
     }
 
     /// Why it is not to be sent, if so.
-    fn obstacle(&self) -> Option<Failure> {
+    fn obstacle(&self) -> Option<DeliveryFailure> {
         let audit = self.audit()?;
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         let is_end = matches!(self.part, Part::Frame(_, Frame::End, _));
@@ -114,7 +114,7 @@ impl Parcel {
         } else {
             return None;
         };
-        Some(Failure { reason: reason.to_owned(), why: Why::GivenUp })
+        Some(DeliveryFailure { reason: reason.to_owned(), why: Why::GivenUp })
     }
 }
 
@@ -299,7 +299,7 @@ enum Away {
 
 /// Why a message was not taken.
 #[derive(Debug, Clone)]
-struct Failure {
+struct DeliveryFailure {
     reason: String,
     why: Why,
 }
@@ -362,8 +362,8 @@ impl Sender {
     }
 
     /// The result of each.
-    async fn send_all(&mut self, batch: &[Parcel]) -> Vec<Result<(), Failure>> {
-        let mut sent: Vec<Option<Result<(), Failure>>> =
+    async fn send_all(&mut self, batch: &[Parcel]) -> Vec<Result<(), DeliveryFailure>> {
+        let mut sent: Vec<Option<Result<(), DeliveryFailure>>> =
             batch.iter().map(|parcel| parcel.obstacle().map(Err)).collect();
         let mut left = batch.iter().zip(&mut sent).filter(|(_, sent)| sent.is_none());
         if !matches!(self.away, Away::No)
@@ -372,7 +372,7 @@ impl Sender {
             let probed = self.probe(first, batch).await;
             if probed.as_ref().is_err_and(|failure| failure.why == Why::Away) {
                 left.for_each(|(_, sent)| *sent = Some(probed.clone()));
-            } else if !matches!(&probed, Err(Failure { why: Why::GivenUp, .. })) {
+            } else if !matches!(&probed, Err(DeliveryFailure { why: Why::GivenUp, .. })) {
                 self.away = Away::No;
             }
             *of_first = Some(probed);
@@ -384,7 +384,7 @@ impl Sender {
         let (parcels, places): (Vec<_>, Vec<_>) = left.into_iter().unzip();
         let sending = parcels.into_iter().map(|parcel| self.send(parcel, self.limits.delivery));
         let tried: Vec<_> = stream::iter(sending).buffered(CONCURRENT).collect().await;
-        let is_in_vain = |tried: &Result<(), Failure>| {
+        let is_in_vain = |tried: &Result<(), DeliveryFailure>| {
             tried.as_ref().is_err_and(|failure| failure.why == Why::Away)
         };
         if !tried.is_empty() && tried.iter().all(is_in_vain) {
@@ -396,7 +396,7 @@ impl Sender {
     }
 
     /// Asks with one message whether the sidecar is back.
-    async fn probe(&mut self, first: &Parcel, batch: &[Parcel]) -> Result<(), Failure> {
+    async fn probe(&mut self, first: &Parcel, batch: &[Parcel]) -> Result<(), DeliveryFailure> {
         if let Away::Since(last, reason) = &self.away
             && !first.is_frame()
         {
@@ -406,12 +406,12 @@ impl Sender {
                 // Requests have a queue of their own to wait in.
                 sleep(left).await;
             } else if !left.is_zero() {
-                return Err(Failure { reason: reason.clone(), why: Why::Away });
+                return Err(DeliveryFailure { reason: reason.clone(), why: Why::Away });
             }
         }
         let limit = if first.is_frame() { self.limits.attempt } else { Duration::ZERO };
         let sent = self.send(first, limit).await;
-        if let Err(Failure { reason, why: Why::Away }) = &sent {
+        if let Err(DeliveryFailure { reason, why: Why::Away }) = &sent {
             if !matches!(self.away, Away::Since(..)) {
                 tracing::warn!(target: LOGGER, url = %self.url, reason,
                     "the sidecar takes no messages: violations of audits are given up until it does");
@@ -422,7 +422,7 @@ impl Sender {
     }
 
     /// Sends a message until it is taken; one attempt at least, unless it is given up.
-    async fn send(&self, parcel: &Parcel, limit: Duration) -> Result<(), Failure> {
+    async fn send(&self, parcel: &Parcel, limit: Duration) -> Result<(), DeliveryFailure> {
         let until = Instant::now() + limit;
         let until = parcel.audit().map_or(until, |audit| until.min(audit.until));
         let mut backoff = Backoff::new(BACKOFF);
@@ -442,7 +442,7 @@ impl Sender {
         }
     }
 
-    async fn attempt(&self, json: &str) -> Result<(), Failure> {
+    async fn attempt(&self, json: &str) -> Result<(), DeliveryFailure> {
         let mut headers = vec![(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         if let Some(token) = token() {
             headers.push((HeaderName::from_static("dapr-api-token"), token));
@@ -455,8 +455,8 @@ impl Sender {
         };
         let bounds = Bounds { deadline: Instant::now() + self.limits.attempt, body_bytes: ANSWER };
         let answer = self.client.exchange(outgoing, bounds).await;
-        let answer =
-            answer.map_err(|error| Failure { reason: error.to_string(), why: Why::Away })?;
+        let answer = answer
+            .map_err(|error| DeliveryFailure { reason: error.to_string(), why: Why::Away })?;
         let status = answer.status;
         if status.is_success() {
             return Ok(());
@@ -464,7 +464,7 @@ impl Sender {
         let may_pass = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
         let is_refused = status.is_client_error() && !may_pass.contains(&status);
         let reason = format!("the sidecar answered {}", status.as_u16());
-        Err(Failure { reason, why: if is_refused { Why::Refused } else { Why::Away } })
+        Err(DeliveryFailure { reason, why: if is_refused { Why::Refused } else { Why::Away } })
     }
 }
 

@@ -193,7 +193,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn secrets_are_not_told() {
+    fn secrets_are_not_exported() {
         let secret = r#"{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "p"}}"#;
         let line = of_audit("run", &violation(secret));
         assert!(!line.json.contains("s3cret"), "{}", line.json);

@@ -269,7 +269,7 @@ mod tests {
     use modgate_telemetry::metrics::Metrics;
 
     #[test]
-    fn what_is_not_published_is_told() {
+    fn failed_exports_are_reported() {
         let metrics = Metrics::new();
         let config = ExportConfig { audit: true, ..ExportConfig::default() };
         let exporter = Exporter::new(config, metrics.export().clone());

@@ -14,7 +14,7 @@ use self::{
     measure::{Figures, Plan},
 };
 use crate::{
-    Failure, Io, files, finding,
+    Io, VerbFailure, files, finding,
     policies::{is_constraint, is_template},
     read::input,
     read::{self, Resource},
@@ -24,7 +24,7 @@ use crate::{
 const ENOUGH_ITERATIONS: u32 = 1000;
 
 /// Runs the verb.
-pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
+pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, VerbFailure> {
     let settings = args.check(is_gator)?;
     if settings.warmup > settings.iterations {
         io.note(&format!(
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
     if let Some(baseline) = baseline
         && !io.path(baseline).exists()
     {
-        return Err(Failure::plain(format!("baseline file does not exist: {baseline}")));
+        return Err(VerbFailure::plain(format!("baseline file does not exist: {baseline}")));
     }
     if settings.iterations < ENOUGH_ITERATIONS {
         io.note(&format!(
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
     }
     let resources = match is_gator {
         true => read::sources(&args.filenames, &args.images, io).map_err(|error| {
-            Failure::plain(format!("benchmark failed: reading sources: {error}"))
+            VerbFailure::plain(format!("benchmark failed: reading sources: {error}"))
         })?,
         false => {
             let report = &mut finding::report();
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
         }
     };
     let figures = measure_all(args, &settings, &resources, is_gator, io)
-        .map_err(|error| Failure::plain(format!("benchmark failed: {error}")))?;
+        .map_err(|error| VerbFailure::plain(format!("benchmark failed: {error}")))?;
     for (format, file) in &settings.outputs {
         let text = match format {
             Format::Table => report::table(&figures),
@@ -67,18 +67,18 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
     }
     if let Some(path) = args.save.as_deref().filter(|path| !path.is_empty()) {
         save(&figures, path, &io.path(path))
-            .map_err(|error| Failure::plain(format!("saving results: {error}")))?;
+            .map_err(|error| VerbFailure::plain(format!("saving results: {error}")))?;
         io.note(&format!("\nResults saved to: {path}"));
     }
     let Some(baseline) = baseline else { return Ok(0) };
     let text = fs::read_to_string(io.path(baseline)).map_err(|error| {
         let reason = files::os_text(&error);
-        Failure::plain(format!(
+        VerbFailure::plain(format!(
             "loading baseline: reading baseline from {baseline}: open {baseline}: {reason}"
         ))
     })?;
     let before = compare::Baseline::read(&text, is_yaml(baseline))
-        .map_err(|error| Failure::plain(format!("loading baseline: {error}")))?;
+        .map_err(|error| VerbFailure::plain(format!("loading baseline: {error}")))?;
     let comparisons =
         compare::compare(&before, &figures, settings.threshold, settings.min_threshold);
     if comparisons.is_empty() {

@@ -7,7 +7,7 @@ use std::{ffi::OsString, path::Path};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
-    Failure, Io,
+    Io, VerbFailure,
     args::{ExpandArgs, SyncTestArgs, TestArgs, VerifyArgs},
     bench, expand, help, policy, sync, test, verify,
 };
@@ -98,7 +98,7 @@ pub(crate) fn is_gator(args: &[OsString]) -> bool {
 }
 
 /// Reads a command line and runs its verb.
-pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure> {
+pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, VerbFailure> {
     let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let (program, rest) = args.split_first().map_or(("gator", &[][..]), |(first, rest)| {
         let name = Path::new(first).file_stem().and_then(|name| name.to_str());
@@ -161,7 +161,7 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
         RootVerb::Verb(Verb::Verify(args)) => match args.paths.as_slice() {
             [_] => verify::run(&args, program == GATOR, io),
             [_, _, ..] if program != GATOR => verify::run(&args, false, io),
-            [] if program != GATOR => Err(Failure::error(
+            [] if program != GATOR => Err(VerbFailure::error(
                 "`verify` needs the path of a suite or folder, such as `tests/...`",
             )),
             paths => Err(refuse("verify", format!("accepts 1 arg(s), received {}", paths.len()))),
@@ -183,7 +183,7 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
                 && args.force_omit_gvk_manifest
                 && let Some(file) = args.rest.first()
             {
-                return Err(Failure::plain(format!(
+                return Err(VerbFailure::plain(format!(
                     "`-f` is `--force-omit-gvk-manifest` of `sync test`; read files with `-n {file}`"
                 )));
             }
@@ -203,7 +203,7 @@ fn version_line(program: &str) -> String {
     format!("{program} version {version} (Feature State: beta), opa/{OPA}, frameworks/{FRAMEWORKS}")
 }
 
-fn version(program: &str, io: &mut Io<'_>) -> Result<u8, Failure> {
+fn version(program: &str, io: &mut Io<'_>) -> Result<u8, VerbFailure> {
     let version = env!("CARGO_PKG_VERSION");
     let built_for = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
     io.line(&format!(

@@ -9,7 +9,7 @@ use modgate_report::{Report, about_policies};
 use modgate_value::{Value, diag::Diagnostic};
 
 use crate::{
-    Failure, Io,
+    Io, VerbFailure,
     args::ExpandArgs,
     expander::Expander,
     files, finding,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Runs the verb. Where there are no objects, machines that name a format get the errors in their place.
-pub(crate) fn run(args: &ExpandArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
+pub(crate) fn run(args: &ExpandArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, VerbFailure> {
     let mut report = finding::report();
     let done = expanded(args, is_gator, &mut report, io);
     let Err(failure) = done else { return done };
@@ -48,10 +48,10 @@ fn expanded(
     is_gator: bool,
     report: &mut Report,
     io: &mut Io<'_>,
-) -> Result<u8, Failure> {
+) -> Result<u8, VerbFailure> {
     let format = args.format.as_deref().unwrap_or("yaml");
     if !is_gator && args.filenames.is_empty() && !matches!(format, "yaml" | "json") {
-        return Err(Failure::plain(format!(
+        return Err(VerbFailure::plain(format!(
             "`-f` is the output format of `expand`; read files with `-n {format}`"
         )));
     }
@@ -60,7 +60,7 @@ fn expanded(
         false => input::checked(&args.filenames, &args.images, &args.checks, report, io)?,
     };
     let mut resultants = resultants(resources.iter().map(|resource| &resource.object))
-        .map_err(|error| Failure::plain(format!("error expanding resources: {error}")))?;
+        .map_err(|error| VerbFailure::plain(format!("error expanding resources: {error}")))?;
     // Sorted descending by the name and what follows it.
     resultants.sort_by_key(|object| std::cmp::Reverse(sort_key(object)));
     let text = match format {
@@ -80,14 +80,14 @@ fn expanded(
             documents.collect::<Vec<_>>().join("---\n")
         }
         other => {
-            return Err(Failure::plain(format!("unrecognized value for format flag: {other}")));
+            return Err(VerbFailure::plain(format!("unrecognized value for format flag: {other}")));
         }
     };
     match args.outputfile.as_deref() {
         Some(path) if !path.is_empty() => {
             io.line(&format!("Writing output to file: {path}"))?;
             fs::write(io.path(path), text).map_err(|error| {
-                Failure::plain(format!(
+                VerbFailure::plain(format!(
                     "error writing to file: open {path}: {}",
                     files::os_text(&error)
                 ))

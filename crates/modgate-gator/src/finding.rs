@@ -16,7 +16,7 @@ use modgate_value::{
     diag::{Diagnostic, Severity, Source},
 };
 
-use crate::{Failure, Io, files::os_text};
+use crate::{Io, VerbFailure, files::os_text};
 
 /// One `-o FORMAT[=FILE]`.
 pub(crate) struct Output<'a> {
@@ -29,12 +29,15 @@ pub(crate) struct Output<'a> {
 /// # Errors
 ///
 /// When a format is neither, or two go to standard output.
-pub(crate) fn outputs<'a>(texts: &'a [String], own: &[&str]) -> Result<Vec<Output<'a>>, Failure> {
+pub(crate) fn outputs<'a>(
+    texts: &'a [String],
+    own: &[&str],
+) -> Result<Vec<Output<'a>>, VerbFailure> {
     let outputs = split(texts)?;
     for Output { format, .. } in &outputs {
         if !own.contains(format) {
             let parsed = format.parse::<Format>();
-            parsed.map_err(|error| Failure::error(error.to_string()))?;
+            parsed.map_err(|error| VerbFailure::error(error.to_string()))?;
         }
     }
     Ok(outputs)
@@ -45,12 +48,12 @@ pub(crate) fn outputs<'a>(texts: &'a [String], own: &[&str]) -> Result<Vec<Outpu
 /// # Errors
 ///
 /// When a file has no name, or two outputs go to standard output.
-pub(crate) fn split(texts: &[String]) -> Result<Vec<Output<'_>>, Failure> {
+pub(crate) fn split(texts: &[String]) -> Result<Vec<Output<'_>>, VerbFailure> {
     let mut outputs = Vec::new();
     for text in texts {
         let (format, file) = match text.split_once('=') {
             Some((format, "")) => {
-                return Err(Failure::error(format!(
+                return Err(VerbFailure::error(format!(
                     "`{format}=` names no file: write `-o {format}=FILE`, or `-o {format}` for standard output"
                 )));
             }
@@ -60,7 +63,7 @@ pub(crate) fn split(texts: &[String]) -> Result<Vec<Output<'_>>, Failure> {
         outputs.push(Output { format, file });
     }
     if outputs.iter().filter(|output| output.file.is_none()).count() > 1 {
-        return Err(Failure::error(
+        return Err(VerbFailure::error(
             "two outputs are written to standard output; give one a file, such as `-o json=FILE`",
         ));
     }
@@ -72,10 +75,11 @@ pub(crate) fn split(texts: &[String]) -> Result<Vec<Output<'_>>, Failure> {
 /// # Errors
 ///
 /// When it cannot be written.
-pub(crate) fn put(text: &str, file: Option<&str>, io: &mut Io<'_>) -> Result<(), Failure> {
+pub(crate) fn put(text: &str, file: Option<&str>, io: &mut Io<'_>) -> Result<(), VerbFailure> {
     match file {
-        Some(file) => fs::write(io.path(file), text)
-            .map_err(|error| Failure::error(format!("cannot write `{file}`: {}", os_text(&error)))),
+        Some(file) => fs::write(io.path(file), text).map_err(|error| {
+            VerbFailure::error(format!("cannot write `{file}`: {}", os_text(&error)))
+        }),
         None => io.print(text),
     }
 }
@@ -109,10 +113,10 @@ pub(crate) fn diagnostics(
 pub(crate) fn failed(
     outputs: &[Output<'_>],
     report: &mut Report,
-    failure: Failure,
+    failure: VerbFailure,
     own: impl Fn(&str, &Report) -> Option<String>,
     io: &mut Io<'_>,
-) -> Result<Failure, Failure> {
+) -> Result<VerbFailure, VerbFailure> {
     report.complete = false;
     if let Some(message) = &failure.message {
         diagnostic_of(report, &Diagnostic::error(message.trim_start_matches("Error: ")));
@@ -131,12 +135,12 @@ pub(crate) fn print(
     report: &Report,
     own: impl Fn(&str) -> Option<String>,
     io: &mut Io<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), VerbFailure> {
     for output in outputs {
         let text = match (own(output.format), output.format.parse::<Format>()) {
             (Some(text), _) => text,
             (None, Ok(format)) => write(report, format),
-            (None, Err(error)) => return Err(Failure::error(error.to_string())),
+            (None, Err(error)) => return Err(VerbFailure::error(error.to_string())),
         };
         put(&text, output.file, io)?;
     }

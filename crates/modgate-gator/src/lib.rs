@@ -84,14 +84,14 @@ impl Io<'_> {
     }
 
     /// A line on standard output.
-    pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn line(&mut self, text: &str) -> Result<(), VerbFailure> {
         self.print(text)?;
         self.print("\n")
     }
 
     /// Text on standard output.
-    pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
-        self.stdout.write_all(text.as_bytes()).map_err(Failure::output)
+    pub(crate) fn print(&mut self, text: &str) -> Result<(), VerbFailure> {
+        self.stdout.write_all(text.as_bytes()).map_err(VerbFailure::output)
     }
 
     /// A line on standard error; a failure cannot be reported.
@@ -102,7 +102,7 @@ impl Io<'_> {
 
 /// Why a verb ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct VerbFailure {
     /// The message for standard error, without the last line break; `None` if it has been printed.
     pub(crate) message: Option<String>,
     /// The exit code.
@@ -111,7 +111,7 @@ pub(crate) struct Failure {
     pub(crate) is_result: bool,
 }
 
-impl Failure {
+impl VerbFailure {
     /// `<text>`, exit code 1: how `test`, `expand`, `sync test` and `bench` fail.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self { message: Some(text.into()), code: 1, is_result: false }
@@ -145,10 +145,10 @@ impl Failure {
 /// its exit code (7.1).
 pub fn run(args: &[OsString], io: &mut Io<'_>) -> u8 {
     let done = cli::dispatch(args, io);
-    let flushed = io.stdout.flush().map_err(Failure::output);
+    let flushed = io.stdout.flush().map_err(VerbFailure::output);
     match done.and_then(|code| flushed.map(|()| code)) {
         Ok(code) => code,
-        Err(Failure { message, code, is_result }) => {
+        Err(VerbFailure { message, code, is_result }) => {
             if let Some(message) = message {
                 io.note(&message);
             }

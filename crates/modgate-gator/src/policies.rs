@@ -20,7 +20,7 @@ use modgate_engine::{
 use modgate_value::{Limits, Object, Value};
 
 use crate::{
-    Failure,
+    VerbFailure,
     args::CelArgs,
     object::kind_text,
     outside::{OBJECT, POLICY},
@@ -236,7 +236,7 @@ fn shown(resource: &Value, compiled: &CompiledConstraint) -> Value {
     root.into()
 }
 
-impl From<String> for Failure {
+impl From<String> for VerbFailure {
     fn from(text: String) -> Self {
         Self::plain(text)
     }

@@ -24,7 +24,7 @@ use self::{
     install::Installation,
     report::Format,
 };
-use crate::{Failure, Io};
+use crate::{Io, VerbFailure};
 
 /// Exit code if the cluster fails.
 const CLUSTER: u8 = 2;
@@ -34,7 +34,7 @@ const CONFLICT: u8 = 3;
 const PARTIAL: u8 = 4;
 
 /// Runs a verb.
-pub(crate) fn run(verb: &PolicyVerb, io: &mut Io<'_>) -> Result<u8, Failure> {
+pub(crate) fn run(verb: &PolicyVerb, io: &mut Io<'_>) -> Result<u8, VerbFailure> {
     let connect = io.connect;
     match verb {
         PolicyVerb::Update(args) => update(args, connect, io),
@@ -48,7 +48,7 @@ pub(crate) fn run(verb: &PolicyVerb, io: &mut Io<'_>) -> Result<u8, Failure> {
     .map(|()| 0)
 }
 
-fn update(args: &UpdateArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
+fn update(args: &UpdateArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), VerbFailure> {
     let format = Format::of(&args.output)?;
     let url = fetch::catalog_url(io.env);
     io.note(&format!("Fetching catalog from {url}..."));
@@ -60,21 +60,21 @@ fn update(args: &UpdateArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Fa
     let fetcher = Fetcher::new(&url, args.insecure);
     let text = fetcher.catalog().map_err(|error| match error {
         fetch::FetchError::PlainHttp => {
-            Failure::error(format!("{error}; use --insecure to override (not recommended)"))
+            VerbFailure::error(format!("{error}; use --insecure to override (not recommended)"))
         }
-        error => Failure::error(format!("fetching catalog: {error}")),
+        error => VerbFailure::error(format!("fetching catalog: {error}")),
     })?;
     let catalog = Catalog::parse(&text)
-        .map_err(|error| Failure::error(format!("parsing catalog: {error}")))?;
+        .map_err(|error| VerbFailure::error(format!("parsing catalog: {error}")))?;
     let home = Home::of(io.env).map_err(initializing)?;
     home.save(&text, &url)
-        .map_err(|error| Failure::error(format!("saving catalog to cache: {error}")))?;
+        .map_err(|error| VerbFailure::error(format!("saving catalog to cache: {error}")))?;
     let installed = connect(io.env).and_then(|cluster| install::installed(&*cluster));
     let upgradable = upgrade::upgradable(&installed.unwrap_or_default(), &catalog);
     io.print(&report::updated(&catalog, &upgradable, format))
 }
 
-fn search(args: &SearchArgs, io: &mut Io<'_>) -> Result<(), Failure> {
+fn search(args: &SearchArgs, io: &mut Io<'_>) -> Result<(), VerbFailure> {
     let query = args.query.first().map(|query| query.to_lowercase()).unwrap_or_default();
     let home = Home::of(io.env).map_err(initializing)?;
     let catalog = match home.catalog() {
@@ -88,7 +88,7 @@ fn search(args: &SearchArgs, io: &mut Io<'_>) -> Result<(), Failure> {
         }
     };
     let bundle = match args.bundle.as_deref().filter(|bundle| !bundle.is_empty()) {
-        Some(bundle) => Some(catalog.bundle_policies(bundle).map_err(Failure::error)?),
+        Some(bundle) => Some(catalog.bundle_policies(bundle).map_err(VerbFailure::error)?),
         None => None,
     };
     let category = args.category.as_deref().filter(|category| !category.is_empty());
@@ -109,13 +109,13 @@ fn search(args: &SearchArgs, io: &mut Io<'_>) -> Result<(), Failure> {
     io.print(&report::found(&found, format))
 }
 
-fn list(args: &ListArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
+fn list(args: &ListArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), VerbFailure> {
     let cluster = connect(io.env).map_err(no_client)?;
     if !has_gatekeeper(&*cluster)? {
         return Err(coded("gatekeeper CRDs not found in cluster", CLUSTER));
     }
     let installed = install::installed(&*cluster)
-        .map_err(|error| Failure::error(format!("listing policies: {error}")))?;
+        .map_err(|error| VerbFailure::error(format!("listing policies: {error}")))?;
     if let Ok(catalog) = Home::of(io.env).and_then(|home| home.catalog()) {
         let count = upgrade::upgradable(&installed, &catalog).len();
         if count > 0 {
@@ -129,11 +129,11 @@ fn list(args: &ListArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failur
     io.print(&report::installed(&installed, format))
 }
 
-fn install(args: &InstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
+fn install(args: &InstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), VerbFailure> {
     let selection = &args.selection;
     if selection.bundles.is_empty() && selection.policies.is_empty() {
         let text = "specify policy name(s) or use --bundle to install a bundle";
-        return Err(Failure::error(text));
+        return Err(VerbFailure::error(text));
     }
     let action = action_of(&args.enforcement_action)?;
     if action.is_some() && selection.bundles.is_empty() {
@@ -150,7 +150,7 @@ fn install(args: &InstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), 
         false => Some(connect(io.env).map_err(no_client)?),
     };
     let wanted = install::wanted(&catalog, &selection.bundles, &selection.policies)
-        .map_err(|error| Failure::error(format!("resolving bundle policies: {error}")))?;
+        .map_err(|error| VerbFailure::error(format!("resolving bundle policies: {error}")))?;
     if let Some(cluster) = &cluster {
         require_gatekeeper(&**cluster, io)?;
     }
@@ -178,11 +178,11 @@ fn install(args: &InstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), 
     Ok(())
 }
 
-fn uninstall(args: &UninstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
+fn uninstall(args: &UninstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), VerbFailure> {
     let selection = &args.selection;
     if selection.bundles.is_empty() && selection.policies.is_empty() {
         let text = "specify policy name(s) or use --bundle to uninstall a bundle";
-        return Err(Failure::error(text));
+        return Err(VerbFailure::error(text));
     }
     let format = Format::of(&selection.output)?;
     let mut names = selection.policies.clone();
@@ -195,7 +195,8 @@ fn uninstall(args: &UninstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<
     if !selection.dry_run {
         require_gatekeeper(&*cluster, io)?;
     }
-    let done = upgrade::uninstall(&*cluster, &names, selection.dry_run).map_err(Failure::error)?;
+    let done =
+        upgrade::uninstall(&*cluster, &names, selection.dry_run).map_err(VerbFailure::error)?;
     io.print(&report::uninstalled(&done, selection.dry_run, format))?;
     if !done.not_managed.is_empty() {
         let text = "uninstall failed: some policies are not managed by gator";
@@ -204,10 +205,10 @@ fn uninstall(args: &UninstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<
     Ok(())
 }
 
-fn upgrade(args: &UpgradeArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
+fn upgrade(args: &UpgradeArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), VerbFailure> {
     let selection = &args.selection;
     if !args.all && selection.bundles.is_empty() && selection.policies.is_empty() {
-        return Err(Failure::error(
+        return Err(VerbFailure::error(
             "specify policy name(s), use --bundle, or use --all to upgrade all policies",
         ));
     }
@@ -222,7 +223,7 @@ fn upgrade(args: &UpgradeArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), 
         require_gatekeeper(&*cluster, io)?;
     }
     let installed = install::installed(&*cluster)
-        .map_err(|error| Failure::error(format!("listing installed policies: {error}")))?;
+        .map_err(|error| VerbFailure::error(format!("listing installed policies: {error}")))?;
     if args.all {
         names = installed.iter().map(|policy| policy.name.clone()).collect();
     }
@@ -241,11 +242,11 @@ fn upgrade(args: &UpgradeArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), 
     Ok(())
 }
 
-fn generate(args: &GenerateArgs, io: &mut Io<'_>) -> Result<(), Failure> {
+fn generate(args: &GenerateArgs, io: &mut Io<'_>) -> Result<(), VerbFailure> {
     let library = io.path(&args.library_path);
     let shown = crate::files::clean(&library.to_string_lossy());
     if !library.exists() {
-        return Err(Failure::error(format!("library path does not exist: {shown}")));
+        return Err(VerbFailure::error(format!("library path does not exist: {shown}")));
     }
     io.note(&format!("Scanning library at {shown}..."));
     let bundles = (!args.bundles.is_empty()).then(|| io.path(&args.bundles));
@@ -258,7 +259,7 @@ fn generate(args: &GenerateArgs, io: &mut Io<'_>) -> Result<(), Failure> {
         base_url: &args.base_url,
         now: install::now(),
     })
-    .map_err(|error| Failure::error(format!("generating catalog: {error}")))?;
+    .map_err(|error| VerbFailure::error(format!("generating catalog: {error}")))?;
     let bundles = match catalog.bundles.len() {
         0 => String::new(),
         count => format!(" and {count} bundles"),
@@ -266,24 +267,24 @@ fn generate(args: &GenerateArgs, io: &mut Io<'_>) -> Result<(), Failure> {
     io.note(&format!("Found {} policies{bundles}", catalog.policies.len()));
     if args.validate {
         generate::validate(&catalog)
-            .map_err(|error| Failure::error(format!("catalog validation failed: {error}")))?;
+            .map_err(|error| VerbFailure::error(format!("catalog validation failed: {error}")))?;
         io.note("Catalog validation passed");
     }
     generate::write(&catalog, &io.path(&args.output), &args.output)
-        .map_err(|error| Failure::error(format!("writing catalog: {error}")))?;
+        .map_err(|error| VerbFailure::error(format!("writing catalog: {error}")))?;
     io.note(&format!("Catalog written to {}", args.output));
     Ok(())
 }
 
 /// The action in the spelling of the engine (`fix-action-case`); `None` when there is none.
-fn action_of(text: &str) -> Result<Option<String>, Failure> {
+fn action_of(text: &str) -> Result<Option<String>, VerbFailure> {
     match text.to_lowercase().as_str() {
         "" => Ok(None),
         action @ ("deny" | "warn" | "dryrun") => Ok(Some(action.to_owned())),
         "scoped" => {
-            Err(Failure::error("'scoped' enforcement action is not supported in this release"))
+            Err(VerbFailure::error("'scoped' enforcement action is not supported in this release"))
         }
-        _ => Err(Failure::error(format!(
+        _ => Err(VerbFailure::error(format!(
             "invalid enforcement action: {text} (must be deny, warn, or dryrun)"
         ))),
     }
@@ -293,9 +294,9 @@ fn add_bundles(
     names: &mut Vec<String>,
     catalog: &Catalog,
     bundles: &[String],
-) -> Result<(), Failure> {
+) -> Result<(), VerbFailure> {
     for bundle in bundles {
-        for name in catalog.bundle_policies(bundle).map_err(Failure::error)? {
+        for name in catalog.bundle_policies(bundle).map_err(VerbFailure::error)? {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -304,13 +305,13 @@ fn add_bundles(
     Ok(())
 }
 
-fn has_gatekeeper(cluster: &dyn Cluster) -> Result<bool, Failure> {
+fn has_gatekeeper(cluster: &dyn Cluster) -> Result<bool, VerbFailure> {
     cluster
         .has_templates()
-        .map_err(|error| Failure::error(format!("checking Gatekeeper installation: {error}")))
+        .map_err(|error| VerbFailure::error(format!("checking Gatekeeper installation: {error}")))
 }
 
-fn require_gatekeeper(cluster: &dyn Cluster, io: &mut Io<'_>) -> Result<(), Failure> {
+fn require_gatekeeper(cluster: &dyn Cluster, io: &mut Io<'_>) -> Result<(), VerbFailure> {
     if has_gatekeeper(cluster)? {
         return Ok(());
     }
@@ -320,19 +321,19 @@ fn require_gatekeeper(cluster: &dyn Cluster, io: &mut Io<'_>) -> Result<(), Fail
     Err(coded(text, CLUSTER))
 }
 
-fn coded(text: &str, code: u8) -> Failure {
-    Failure { code, ..Failure::error(text) }
+fn coded(text: &str, code: u8) -> VerbFailure {
+    VerbFailure { code, ..VerbFailure::error(text) }
 }
 
-fn initializing(error: String) -> Failure {
-    Failure::error(format!("initializing cache: {error}"))
+fn initializing(error: String) -> VerbFailure {
+    VerbFailure::error(format!("initializing cache: {error}"))
 }
 
-fn no_client(error: String) -> Failure {
-    Failure::error(format!("creating Kubernetes client: {error}"))
+fn no_client(error: String) -> VerbFailure {
+    VerbFailure::error(format!("creating Kubernetes client: {error}"))
 }
 
-fn not_loaded(error: &str, io: &mut Io<'_>) -> Failure {
+fn not_loaded(error: &str, io: &mut Io<'_>) -> VerbFailure {
     io.note("\nRun 'gator policy update' to refresh the catalog.");
-    Failure::error(format!("loading catalog: {error}"))
+    VerbFailure::error(format!("loading catalog: {error}"))
 }

@@ -21,7 +21,7 @@ use modgate_value::{
 };
 
 use crate::{
-    Failure, Io,
+    Io, VerbFailure,
     args::ImageArgs,
     files::{clean, os_text, walk},
     oci,
@@ -113,11 +113,11 @@ pub(crate) fn sources_or_failure(
     filenames: &[String],
     images: &ImageArgs,
     io: &mut Io<'_>,
-) -> Result<Vec<Resource>, Failure> {
+) -> Result<Vec<Resource>, VerbFailure> {
     let read = sources(filenames, images, io)
-        .map_err(|error| Failure::plain(format!("reading: {error}")))?;
+        .map_err(|error| VerbFailure::plain(format!("reading: {error}")))?;
     if read.is_empty() {
-        return Err(Failure::plain("no input data identified"));
+        return Err(VerbFailure::plain("no input data identified"));
     }
     Ok(read)
 }

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 use modgate_api::meta::{ObjectExt as _, Operation};
 use modgate_engine::{
-    Decision, Evaluation, Failure, Faults, Host, HostError, Observer, PlannedResultant, PolicyId,
-    Review, Snapshot, Stages, Trace,
+    Decision, Evaluation, Faults, Host, HostError, Observer, PlannedResultant, PolicyId, Review,
+    Snapshot, Stages, Trace, Failure,
     admissionpolicy::{Authorizer, NoAuthorizer, NoParams, Params, Types},
     constraint::{
         Arena, Cause, ConstraintKey, ConstraintOutcome, ConstraintTrace, Driver, ExpressionResult,
@@ -25,7 +25,7 @@ use crate::outside::{Outside, WallClock};
 
 /// One violation, with all printed details.
 #[derive(Debug, Clone)]
-pub(crate) struct Outcome {
+pub(crate) struct ReviewedViolation {
     pub(crate) violation: Violation,
     /// Whether it has a place for details: those of Rego do, unless the match block could not be
     /// decided.
@@ -50,7 +50,7 @@ pub(crate) struct Timing {
 /// The result of a review.
 pub(crate) struct Reviewed {
     pub(crate) decision: Decision,
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<ReviewedViolation>,
     pub(crate) timings: Vec<Timing>,
     pub(crate) resultants: Vec<Resultant>,
 }
@@ -68,7 +68,9 @@ impl Reviewed {
             Some(Failure::Mutation(error)) => {
                 format!("error mutating base resource {name}: {error}")
             }
-            Some(Failure::Expansion(error)) => format!("error expanding resource {name}: {error}"),
+            Some(Failure::Expansion(error)) => {
+                format!("error expanding resource {name}: {error}")
+            }
             Some(Failure::Admission { error, .. }) => error.to_string(),
             Some(failure) => failure.to_string(),
         })
@@ -223,7 +225,7 @@ impl<'s, const EXPLAINS: bool> Watch<'s, EXPLAINS> {
             let constraint = snapshot.constraints().constraint(&key);
             let is_rego = constraint
                 .is_some_and(|known| matches!(known.template().driver(), Driver::Rego(_)));
-            Outcome {
+            ReviewedViolation {
                 has_details: is_rego && violation.cause != Cause::MatchError,
                 trace: self.trace_of(&violation).map(trace_text),
                 violation,

@@ -7,7 +7,9 @@ use modgate_api::meta::ObjectExt as _;
 use modgate_engine::sync_data::{Needs, needs_of};
 use modgate_value::{Str, Value};
 
-use crate::{Failure, Io, args::SyncTestArgs, finding, policies::is_template, read, read::input};
+use crate::{
+    Io, VerbFailure, args::SyncTestArgs, finding, policies::is_template, read, read::input,
+};
 
 /// Kinds, by group, version and kind.
 type Kinds = BTreeSet<GroupVersionKind>;
@@ -26,7 +28,7 @@ struct Input {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: &SyncTestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
+pub(crate) fn run(args: &SyncTestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, VerbFailure> {
     let resources = match is_gator {
         true => read::sources_or_failure(&args.filenames, &args.images, io)?,
         false => {
@@ -38,7 +40,7 @@ pub(crate) fn run(args: &SyncTestArgs, is_gator: bool, io: &mut Io<'_>) -> Resul
     for resource in &resources {
         let is_known = input
             .add(&resource.object)
-            .map_err(|error| Failure::plain(format!("checking: {error}")))?;
+            .map_err(|error| VerbFailure::plain(format!("checking: {error}")))?;
         if !is_known {
             let name = modgate_value::gofmt::quote(resource.object.name());
             io.line(&format!(
@@ -49,7 +51,7 @@ pub(crate) fn run(args: &SyncTestArgs, is_gator: bool, io: &mut Io<'_>) -> Resul
     }
     let missing = match (&input.manifest, args.force_omit_gvk_manifest) {
         (None, false) => {
-            return Err(Failure::plain(
+            return Err(VerbFailure::plain(
                 "checking: no GVK manifest found; please provide a manifest enumerating the GVKs \
                  supported by the cluster",
             ));
@@ -70,12 +72,12 @@ pub(crate) fn run(args: &SyncTestArgs, is_gator: bool, io: &mut Io<'_>) -> Resul
         input.errors.sort();
         let blocks = input.errors.iter().map(|(name, error)| format!("{name}:\n{error}\n"));
         let text = blocks.collect::<Vec<_>>().join("\n");
-        return Err(Failure::plain(format!(
+        return Err(VerbFailure::plain(format!(
             "encountered errors parsing the following templates: \n{text}"
         )));
     }
     if !missing.is_empty() {
-        return Err(Failure::plain(format!(
+        return Err(VerbFailure::plain(format!(
             "the following requirements were not met: \n{}",
             missing.join("\n")
         ))

@@ -26,20 +26,20 @@ use modgate_value::{Str, Value, diag::Diagnostic};
 
 use self::admission_policies::AdmissionPolicies;
 use crate::{
-    Failure, Io,
+    Io, VerbFailure,
     args::TestArgs,
     expander::Expander,
     finding::{self, Output},
     policies::{Policies, Settings, is_constraint},
     read::input::Input,
     read::{self, Resource},
-    review::{Outcome, Reviewed, Session, Timing},
+    review::{Reviewed, ReviewedViolation, Session, Timing},
     work::parallel,
 };
 
 /// One result: a violation, and the number of the object of the input that it is reported for.
 struct TestResult<'o> {
-    outcome: Outcome,
+    outcome: ReviewedViolation,
     index: usize,
     resource: &'o Resource,
     /// The field that its policy read last, a pointer, if the output needs it.
@@ -61,7 +61,7 @@ struct Tested<'o> {
 const OWN: [&str; 3] = ["text", "json", "yaml"];
 
 /// Runs the verb.
-pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
+pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, VerbFailure> {
     if !is_gator {
         return as_modgate(args, io);
     }
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8
 }
 
 /// The same with places, reports, and modgate's exit codes.
-fn as_modgate(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
+fn as_modgate(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, VerbFailure> {
     let outputs = finding::outputs(&args.output, &OWN)?;
     let mut report = finding::report();
     args.report.help_base.show_in(&mut report);
@@ -110,7 +110,7 @@ fn reported(
     outputs: &[Output<'_>],
     report: &mut Report,
     io: &mut Io<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), VerbFailure> {
     let settings = Settings::of(&args.cel, args.verbose)?;
     let config = EngineConfig { templates: settings.templates.clone(), ..EngineConfig::default() };
     let (files, quiet) = (&args.filenames, args.report.quiet);
@@ -120,7 +120,7 @@ fn reported(
     let mut findings = std::mem::take(&mut input.findings);
     findings.extend(not_evaluated(input.resources.iter().map(|resource| &resource.object)));
     if !finding::diagnostics(findings, args.strict, quiet, report, io) {
-        return Err(Failure::silent(2));
+        return Err(VerbFailure::silent(2));
     }
     // Only reports mark fields.
     let marks = outputs.iter().any(|output| !OWN.contains(&output.format));
@@ -154,10 +154,10 @@ fn evaluate<'o>(
     settings: &Settings,
     resources: &'o [Resource],
     (is_gator, marks): (bool, bool),
-) -> Result<Tested<'o>, Failure> {
+) -> Result<Tested<'o>, VerbFailure> {
     let objects: Vec<&Value> = resources.iter().map(|resource| &resource.object).collect();
     let admission_policies = if is_gator { None } else { AdmissionPolicies::of(&objects)? };
-    let failed = |error: String| Failure::plain(format!("auditing objects: {error}"));
+    let failed = |error: String| VerbFailure::plain(format!("auditing objects: {error}"));
     let mut policies = Policies::load(objects.iter().copied(), settings).map_err(failed)?;
     admission_policies.iter().for_each(|own| own.show_in(&mut policies));
     let expander = Expander::of(objects.iter().copied(), &policies)
@@ -200,11 +200,11 @@ fn evaluate<'o>(
 /// The field that the policy of each outcome read last, a pointer.
 fn fields(
     object: &Value,
-    outcomes: &[Outcome],
+    outcomes: &[ReviewedViolation],
     (policies, expander, own): (&Policies, &Expander, Option<&AdmissionPolicies>),
     session: &mut Session,
 ) -> Vec<Option<String>> {
-    let id = |outcome: &Outcome| {
+    let id = |outcome: &ReviewedViolation| {
         let Violation { kind, constraint, resultant, .. } = &outcome.violation;
         let is_own = kind == admissionregistration::POLICY_KIND;
         let id = match is_own {
@@ -226,7 +226,7 @@ fn fields(
     if let Some(own) = own.filter(|_| !of_own.is_empty()) {
         found.push(own.faults((object, namespace), &set(of_own), session));
     }
-    let field = |outcome: &Outcome| {
+    let field = |outcome: &ReviewedViolation| {
         let (_, id) = id(outcome)?;
         let message = &outcome.violation.message;
         found.iter().find_map(|faults| faults.field(&id, message)).map(str::to_owned)
@@ -347,7 +347,7 @@ fn order<'r>(result: &'r TestResult<'_>) -> (&'r Str, &'r str) {
 }
 
 /// Whether a result fails the run.
-fn denies(outcome: &Outcome) -> bool {
+fn denies(outcome: &ReviewedViolation) -> bool {
     outcome.violation.actions.contains(&EnforcementAction::Deny)
 }
 

@@ -38,7 +38,7 @@ use modgate_report::{Format, Report};
 use modgate_value::diag::Diagnostic;
 
 use crate::{
-    Failure, Io,
+    Io, VerbFailure,
     args::VerifyArgs,
     files::{clean, os_text},
     finding::{self, Output},
@@ -58,7 +58,7 @@ pub fn formats() -> impl Iterator<Item = &'static str> {
 const LOOK: Duration = Duration::from_millis(300);
 
 /// Runs the verb.
-pub(crate) fn run(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
+pub(crate) fn run(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, VerbFailure> {
     if !args.watch {
         return once(args, is_gator, io);
     }
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<
             Ok(_) => {}
             Err(failure) => io.note(&failure.message.unwrap_or_default()),
         }
-        io.stdout.flush().map_err(Failure::output)?;
+        io.stdout.flush().map_err(VerbFailure::output)?;
         io.note("waiting for changes; Ctrl-C ends");
         while watch::State::of(&args.paths, io) == before {
             thread::sleep(LOOK);
@@ -77,14 +77,14 @@ pub(crate) fn run(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<
 }
 
 /// One run of the suites.
-fn once(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
+fn once(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, VerbFailure> {
     if is_gator {
         let outputs = vec![of_gator(args.output.last().map_or("text", String::as_str))?];
         return verified(args, &outputs, true, &mut finding::report(), io);
     }
     let outputs = finding::outputs(&args.output, &OWN)?;
     if !args.measures_coverage() && outputs.iter().any(|output| output.format == "lcov") {
-        return Err(Failure::error("`-o lcov` needs `--coverage`"));
+        return Err(VerbFailure::error("`-o lcov` needs `--coverage`"));
     }
     let mut report = finding::report();
     args.help_base.show_in(&mut report);
@@ -106,14 +106,14 @@ fn verified(
     is_gator: bool,
     report: &mut Report,
     io: &mut Io<'_>,
-) -> Result<u8, Failure> {
+) -> Result<u8, VerbFailure> {
     let settings =
         Settings::of(&args.cel, args.verbose || outputs.iter().any(|it| it.format != "text"))
-            .map_err(Failure::error)?;
+            .map_err(VerbFailure::error)?;
     let observes = args.measures_coverage() || args.tries_mutants();
     let collected = observes.then(coverage::Collected::default);
     let filter = Filter::new(&args.run)
-        .map_err(|error| Failure::error(format!("compiling filter: {error}")))?;
+        .map_err(|error| VerbFailure::error(format!("compiling filter: {error}")))?;
     let mut unread = Vec::new();
     let (suites, folders) = listed(args, (!is_gator).then_some(&mut unread), io)?;
     let inside = inside(io);
@@ -190,31 +190,31 @@ fn verified(
     finding::print(outputs, report, own, io)?;
     // Nothing can be concluded from the tests of policies that do not load.
     if !is_good {
-        return Err(Failure { is_result: true, ..Failure::silent(2) });
+        return Err(VerbFailure { is_result: true, ..VerbFailure::silent(2) });
     }
     if results.iter().any(SuiteResult::is_failure) {
-        return Err(Failure::error("FAIL").result());
+        return Err(VerbFailure::error("FAIL").result());
     }
     if args.require_tests && count == 0 {
-        return Err(Failure::error("there is no test, and --require-tests is on").result());
+        return Err(VerbFailure::error("there is no test, and --require-tests is on").result());
     }
     enough(args, parts).map(|()| 0)
 }
 
 /// Whether as much is covered, and noticed, as the arguments ask for.
-fn enough(args: &VerifyArgs, parts: machine::Parts<'_>) -> Result<(), Failure> {
+fn enough(args: &VerifyArgs, parts: machine::Parts<'_>) -> Result<(), VerbFailure> {
     if let (Some(least), Some(measured)) = (args.coverage_min, parts.coverage) {
         let percent = measured.figures().total().percent();
         if percent < least {
             let text = format!("coverage is {percent:.1} %, less than --coverage-min {least}");
-            return Err(Failure::error(text).result());
+            return Err(VerbFailure::error(text).result());
         }
     }
     if let (Some(least), Some(tried)) = (args.mutants_min, parts.mutants) {
         let percent = mutants::score(tried).percent();
         if percent < least {
             let text = format!("the score is {percent:.1} %, less than --mutants-min {least}");
-            return Err(Failure::error(text).result());
+            return Err(VerbFailure::error(text).result());
         }
     }
     Ok(())
@@ -226,10 +226,10 @@ fn listed(
     args: &VerifyArgs,
     mut unread: Option<&mut Vec<Diagnostic>>,
     io: &Io<'_>,
-) -> Result<(Vec<FoundSuite>, Vec<kat::Folder>), Failure> {
+) -> Result<(Vec<FoundSuite>, Vec<kat::Folder>), VerbFailure> {
     let (mut suites, mut folders) = (Vec::new(), Vec::new());
     let is_gator = unread.is_none();
-    let exclude = Exclude::new(&args.exclude).map_err(|it| Failure::error(it.to_string()))?;
+    let exclude = Exclude::new(&args.exclude).map_err(|it| VerbFailure::error(it.to_string()))?;
     for path in &expanded(args, is_gator, &exclude)? {
         let (path, recursive) = match path.strip_suffix("/...") {
             Some(folder) => (folder, true),
@@ -240,12 +240,12 @@ fn listed(
         let listing = |error: String| {
             // gator leaves out the first slash of the path.
             if is_gator {
-                return Failure::error(format!("listing test files: {error}"));
+                return VerbFailure::error(format!("listing test files: {error}"));
             }
             let near = paths::did_you_mean(&io.path(path)).map(|help| as_written(&help, io));
             let near = near.filter(|_| error.ends_with("no such file or directory"));
             let near = near.map(|help| format!("; {help}")).unwrap_or_default();
-            Failure::error(format!("listing test files: {}{near}", error.replace(target, path)))
+            VerbFailure::error(format!("listing test files: {}{near}", error.replace(target, path)))
         };
         let is_excluded = |path: &str| exclude.excludes(Path::new(path));
         let found =
@@ -258,7 +258,11 @@ fn listed(
 
 /// The paths of the arguments. Patterns stand for the suites that match them, and in front of `/...` for the folders, unless
 /// gator is called.
-fn expanded(args: &VerifyArgs, is_gator: bool, exclude: &Exclude) -> Result<Vec<String>, Failure> {
+fn expanded(
+    args: &VerifyArgs,
+    is_gator: bool,
+    exclude: &Exclude,
+) -> Result<Vec<String>, VerbFailure> {
     let mut found = Vec::new();
     for path in &args.paths {
         if is_gator || !path.contains(['*', '?', '[']) {
@@ -268,7 +272,7 @@ fn expanded(args: &VerifyArgs, is_gator: bool, exclude: &Exclude) -> Result<Vec<
         let below = path.strip_suffix("/...");
         let pattern = below.map_or_else(|| path.clone(), |folder| format!("{folder}/**"));
         let files = paths::expanded(&[pattern.into()], exclude);
-        let files = files.map_err(|error| Failure::error(error.to_string()))?;
+        let files = files.map_err(|error| VerbFailure::error(error.to_string()))?;
         let is_step = |it: &Component<'_>| *it != Component::CurDir && it.as_os_str() != "**";
         let depth = below.map(|folder| Path::new(folder).components().filter(is_step).count());
         for file in &files {
@@ -330,9 +334,9 @@ fn results(
 }
 
 /// The output of `gator verify`, whose formats are fewer.
-fn of_gator(format: &str) -> Result<Output<'_>, Failure> {
+fn of_gator(format: &str) -> Result<Output<'_>, VerbFailure> {
     if !["text", "json", "junit"].contains(&format) {
-        return Err(Failure::error(format!(
+        return Err(VerbFailure::error(format!(
             "invalid output format: {format} (must be text, json or junit)"
         )));
     }

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{
     installation::Installation,
-    object::{Found, Subject},
+    object::{InstalledObject, Subject},
 };
 
 /// A field that differs from what the chart renders by default, and the value that keeps it.
@@ -95,7 +95,7 @@ impl Carry {
     }
 
     /// Keeps a field, unless it is what the chart has by default or another object said so before.
-    fn keep(&mut self, found: &Found, field: impl Into<String>, value: &str, is: Value) {
+    fn keep(&mut self, found: &InstalledObject, field: impl Into<String>, value: &str, is: Value) {
         let default = default(value);
         if is == default || self.carried.iter().any(|it| it.value == value) {
             return;
@@ -111,7 +111,13 @@ impl Carry {
         });
     }
 
-    fn lose(&mut self, found: &Found, field: impl Into<String>, weakens: bool, sentence: String) {
+    fn lose(
+        &mut self,
+        found: &InstalledObject,
+        field: impl Into<String>,
+        weakens: bool,
+        sentence: String,
+    ) {
         let field = field.into();
         self.lost.push(Lost {
             object: found.subject(),

@@ -12,11 +12,11 @@ use modgate_engine::Snapshot;
 
 use crate::{
     difference::Difference,
-    object::{Found, is_policy},
+    object::{InstalledObject, is_policy},
 };
 
 /// Every difference, in the order of the objects.
-pub(crate) fn differences(objects: &[Found], snapshot: &Snapshot) -> Vec<Difference> {
+pub(crate) fn differences(objects: &[InstalledObject], snapshot: &Snapshot) -> Vec<Difference> {
     let mut all = Vec::new();
     for found in objects {
         let mut about = About { found, differences: &mut all };
@@ -34,7 +34,7 @@ pub(crate) fn differences(objects: &[Found], snapshot: &Snapshot) -> Vec<Differe
 
 /// Collects what is said of one object.
 struct About<'a> {
-    found: &'a Found,
+    found: &'a InstalledObject,
     differences: &'a mut Vec<Difference>,
 }
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fmt};
 use modgate_value::Value;
 use serde::Serialize;
 
-use crate::object::{Found, list, text, texts};
+use crate::object::{InstalledObject, list, text, texts};
 
 /// A program that modgate takes over from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -31,7 +31,7 @@ impl fmt::Display for Original {
 pub struct Workload<'f> {
     /// The original that it belongs to.
     pub original: Original,
-    pub(crate) found: &'f Found,
+    pub(crate) found: &'f InstalledObject,
 }
 
 impl<'f> Workload<'f> {
@@ -64,7 +64,7 @@ impl<'f> Workload<'f> {
 /// The parts of the originals that are present.
 pub(crate) struct Installation<'f> {
     pub(crate) workloads: Vec<Workload<'f>>,
-    pub(crate) objects: &'f [Found],
+    pub(crate) objects: &'f [InstalledObject],
 }
 
 /// Names of Deployments, and the repositories of their images, by whose they are.
@@ -105,8 +105,8 @@ const SERVICES: [(&str, Original); 2] = [
 ];
 
 impl<'f> Installation<'f> {
-    pub(crate) fn of(objects: &'f [Found]) -> Self {
-        let workload = |found: &'f Found| {
+    pub(crate) fn of(objects: &'f [InstalledObject]) -> Self {
+        let workload = |found: &'f InstalledObject| {
             if found.kind() != "Deployment" || found.group() != "apps" {
                 return None;
             }
@@ -157,7 +157,7 @@ impl<'f> Installation<'f> {
 
     /// The originals' webhook configurations: those of their manifests as long as they are not
     /// modgate's, and others that call their Services.
-    pub(crate) fn configurations(&self) -> impl Iterator<Item = (&'f Found, Original)> {
+    pub(crate) fn configurations(&self) -> impl Iterator<Item = (&'f InstalledObject, Original)> {
         let has_modgate = self.has_modgate();
         self.objects.iter().filter_map(move |found| {
             if found.group() != "admissionregistration.k8s.io" || is_modgates(found) {
@@ -176,13 +176,13 @@ impl<'f> Installation<'f> {
     }
 
     /// Webhook configurations that have an original's name and are modgate's.
-    pub(crate) fn switched(&self) -> impl Iterator<Item = (&'f Found, Original)> {
+    pub(crate) fn switched(&self) -> impl Iterator<Item = (&'f InstalledObject, Original)> {
         let modgates = self.objects.iter().filter(|found| is_modgates(found));
         modgates.filter_map(|found| Some((found, named(found)?)))
     }
 
     /// Whether a configuration goes on under its name, for modgate's has the same.
-    pub(crate) fn is_taken_over(found: &Found) -> bool {
+    pub(crate) fn is_taken_over(found: &InstalledObject) -> bool {
         named(found).is_some()
     }
 
@@ -195,7 +195,8 @@ impl<'f> Installation<'f> {
 
     /// Whether modgate is seen to do everything: no part of it is left to an original.
     pub(crate) fn modgate_does_all(&self) -> bool {
-        let is_deployment = |found: &&Found| found.kind() == "Deployment" && is_modgates(found);
+        let is_deployment =
+            |found: &&InstalledObject| found.kind() == "Deployment" && is_modgates(found);
         let deployments = self.objects.iter().filter(is_deployment);
         let mut containers = deployments
             .flat_map(|found| found.list(&["spec", "template", "spec", "containers"]))
@@ -209,7 +210,7 @@ impl<'f> Installation<'f> {
 
     /// The objects of [`PARTS`] that are there and to be removed; Secrets are not among them, for
     /// they are not read.
-    pub(crate) fn parts(&self, original: Original) -> impl Iterator<Item = &'f Found> {
+    pub(crate) fn parts(&self, original: Original) -> impl Iterator<Item = &'f InstalledObject> {
         let namespaces = self.namespaces(original);
         let parts = PARTS.into_iter().filter(move |part| part.0 == original);
         let parts = parts.filter(|(_, kind, _, name)| *kind != "Secret" && !is_kept(kind, name));
@@ -226,7 +227,7 @@ impl<'f> Installation<'f> {
 }
 
 /// The original that a webhook configuration has its name from.
-fn named(found: &Found) -> Option<Original> {
+fn named(found: &InstalledObject) -> Option<Original> {
     let is_named =
         |(kind, name, _): &(&str, &str, Original)| found.kind() == *kind && found.name() == *name;
     CONFIGURATIONS.into_iter().find(is_named).map(|(.., original)| original)
@@ -234,7 +235,7 @@ fn named(found: &Found) -> Option<Original> {
 
 /// Whether an object belongs to modgate, whatever its name: so say the label that the chart gives it,
 /// or Helm.
-pub(crate) fn is_modgates(found: &Found) -> bool {
+pub(crate) fn is_modgates(found: &InstalledObject) -> bool {
     const NAME: &str = "modgate";
     found.text(&["metadata", "labels", "app.kubernetes.io/name"]) == NAME
         || found.text(&["metadata", "annotations", "meta.helm.sh/release-name"]) == NAME
@@ -253,7 +254,7 @@ pub(crate) fn is_of(container: &Value, repository: &str) -> bool {
 }
 
 /// Namespace and name of the Services that a webhook configuration calls.
-fn services(configuration: &Found) -> impl Iterator<Item = (&str, &str)> {
+fn services(configuration: &InstalledObject) -> impl Iterator<Item = (&str, &str)> {
     configuration.list(&["webhooks"]).iter().filter_map(|webhook| {
         let service = webhook.path(&["clientConfig", "service"])?;
         Some((text(service, &["namespace"]), text(service, &["name"])))
@@ -338,7 +339,7 @@ pub struct Part {
 
 /// Objects to look for besides policies, Deployments and webhook configurations, given those. Secrets
 /// are not among it: they need not be read.
-pub fn parts(objects: &[Found]) -> Vec<Part> {
+pub fn parts(objects: &[InstalledObject]) -> Vec<Part> {
     let installation = Installation::of(objects);
     let mut all = Vec::new();
     let switched = installation.switched().map(|(_, original)| original);
@@ -361,7 +362,7 @@ pub fn parts(objects: &[Found]) -> Vec<Part> {
 }
 
 /// The release of Helm that an object belongs to.
-pub(crate) fn release(found: &Found) -> Option<(&str, &str)> {
+pub(crate) fn release(found: &InstalledObject) -> Option<(&str, &str)> {
     let annotation = |name: &str| found.text(&["metadata", "annotations", name]);
     let name = annotation("meta.helm.sh/release-name");
     let namespace = match annotation("meta.helm.sh/release-namespace") {

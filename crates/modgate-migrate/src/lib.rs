@@ -44,7 +44,7 @@ pub use self::{
     flags::{Accepts, Fate, Flag},
     helm::Left,
     installation::{Original, Part, Workload, parts},
-    object::{Found, GROUPS, Subject},
+    object::{GROUPS, InstalledObject, Subject},
     policies::{Evaluator, OwnPolicy, RESOURCES},
     report::{Chart, Installed, Remark, Report, Unset, check},
     steps::Step,

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// An object of an installation.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct InstalledObject {
     /// File name, or URL of the cluster.
     pub origin: Str,
     /// The object.
@@ -18,7 +18,7 @@ pub struct Found {
     pub positions: Option<Arc<yaml::Positions>>,
 }
 
-impl Found {
+impl InstalledObject {
     /// Group of its `apiVersion`.
     pub(crate) fn group(&self) -> &str {
         let version = self.text(&["apiVersion"]);
@@ -127,6 +127,6 @@ pub const GROUPS: [&str; 9] = [
 ];
 
 /// Whether an object is a policy.
-pub(crate) fn is_policy(found: &Found) -> bool {
+pub(crate) fn is_policy(found: &InstalledObject) -> bool {
     GROUPS.contains(&found.group())
 }

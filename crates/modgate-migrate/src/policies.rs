@@ -7,7 +7,7 @@ use modgate_engine::{Change, EngineConfig, OnError, PolicyId, Severity, Snapshot
 use modgate_value::Value;
 use serde::Serialize;
 
-use crate::object::{Found, Subject, text};
+use crate::object::{InstalledObject, Subject, text};
 
 /// The resources of these kinds.
 pub const RESOURCES: [&str; 4] = [
@@ -52,15 +52,16 @@ const DOUBLED: &str = "the API server evaluates it; its bindings for modgate hav
 const UNBOUND: &str = "it has no effect: no binding names it";
 const GENERATED: &str = "it was generated from a template, and modgate writes it from now on";
 
-fn is_kind(found: &Found, kinds: [&str; 2]) -> bool {
+fn is_kind(found: &InstalledObject, kinds: [&str; 2]) -> bool {
     found.group() == registration::GROUP && kinds.contains(&found.kind())
 }
 
 /// The policies among the objects, and which program evaluates each of them.
-pub(crate) fn of(objects: &[Found], config: &EngineConfig) -> Vec<OwnPolicy> {
+pub(crate) fn of(objects: &[InstalledObject], config: &EngineConfig) -> Vec<OwnPolicy> {
     let policies = [registration::POLICY_KIND, registration::MUTATING_POLICY_KIND];
     let bindings = [registration::BINDING_KIND, registration::MUTATING_BINDING_KIND];
-    let policies: Vec<&Found> = objects.iter().filter(|it| is_kind(it, policies)).collect();
+    let policies: Vec<&InstalledObject> =
+        objects.iter().filter(|it| is_kind(it, policies)).collect();
     let bound: BTreeSet<(String, &str)> = objects
         .iter()
         .filter(|it| is_kind(it, bindings))
@@ -115,12 +116,12 @@ mod tests {
     use super::*;
     use modgate_value::yaml;
 
-    fn found(yaml: &str) -> Found {
+    fn found(yaml: &str) -> InstalledObject {
         let object = yaml::value(yaml).expect(yaml);
-        Found { origin: "f.yaml".into(), object, positions: None }
+        InstalledObject { origin: "f.yaml".into(), object, positions: None }
     }
 
-    fn policy(name: &str, more: &str) -> Found {
+    fn policy(name: &str, more: &str) -> InstalledObject {
         found(&format!(
             "{{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, \
              metadata: {{name: {name}{more}}}, spec: {{validations: [{{expression: 'true'}}], \
@@ -129,7 +130,7 @@ mod tests {
         ))
     }
 
-    fn binding(name: &str, policy: &str) -> Found {
+    fn binding(name: &str, policy: &str) -> InstalledObject {
         found(&format!(
             "{{apiVersion: admissionregistration.k8s.io/v1, \
              kind: ValidatingAdmissionPolicyBinding, metadata: {{name: {name}}}, \
@@ -138,7 +139,7 @@ mod tests {
     }
 
     /// A policy that mutates, or its binding.
-    fn mutating(end: &str, spec: &str) -> Found {
+    fn mutating(end: &str, spec: &str) -> InstalledObject {
         found(&format!(
             "{{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy{end}, metadata: \
              {{name: m}}, spec: {{{spec}}}}}"

@@ -15,7 +15,7 @@ use crate::{
     flags::{self, Accepts, Fate, Flag},
     helm::{self, Left, Translated},
     installation::{Installation, Original},
-    object::{Found, Subject, is_policy},
+    object::{InstalledObject, Subject, is_policy},
     policies::{self, OwnPolicy},
     steps::{self, Step},
     values::{self, Values},
@@ -119,14 +119,14 @@ impl Report {
 
 /// Checks an installation. Objects that have nothing to do with it are passed over.
 pub fn check(
-    objects: &[Found],
+    objects: &[InstalledObject],
     config: &EngineConfig,
     accepts: &Accepts<'_>,
     chart: Chart<'_>,
 ) -> Report {
     let installation = Installation::of(objects);
-    let policies: Vec<&Found> = objects.iter().filter(|found| is_policy(found)).collect();
-    let loaded: Vec<&Found> =
+    let policies: Vec<&InstalledObject> = objects.iter().filter(|found| is_policy(found)).collect();
+    let loaded: Vec<&InstalledObject> =
         policies.iter().copied().filter(|found| Snapshot::takes(&found.object)).collect();
     let changes = loaded.iter().map(|found| Change::Upsert(found.source())).collect();
     let Update { snapshot, problems, .. } =
@@ -177,7 +177,7 @@ pub fn check(
         .iter()
         .copied()
         .chain(configurations.filter(|found| Installation::is_taken_over(found)))
-        .map(Found::subject)
+        .map(InstalledObject::subject)
         .filter(|subject| !spoken_of.contains(subject))
         .collect();
     let flags: Vec<Flag> = installation
@@ -227,9 +227,13 @@ fn originals(installation: &Installation) -> Vec<Installed> {
 }
 
 /// The template that keeps a constraint from running, if the problem is only that.
-fn template_of<'f>(problem: &Problem, loaded: &[&'f Found]) -> Option<&'f Found> {
+fn template_of<'f>(
+    problem: &Problem,
+    loaded: &[&'f InstalledObject],
+) -> Option<&'f InstalledObject> {
     let name = problem.policy.kind.to_ascii_lowercase();
-    let is_it = |found: &&&Found| found.group() == templates::GROUP && found.name() == name;
+    let is_it =
+        |found: &&&InstalledObject| found.group() == templates::GROUP && found.name() == name;
     problem.is_consequence().then(|| loaded.iter().find(is_it).copied())?
 }
 

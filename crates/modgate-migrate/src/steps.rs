@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{
     installation::{GATEKEEPER, Installation, Original, PARTS, Workload, is_kept, is_of, release},
-    object::{Found, is_policy, text},
+    object::{InstalledObject, is_policy, text},
     values::Values,
 };
 
@@ -87,7 +87,7 @@ fn word(text: &str) -> String {
 }
 
 /// `kind/name`, as kubectl takes it.
-fn reference(found: &Found) -> String {
+fn reference(found: &InstalledObject) -> String {
     word(&format!("{}/{}", found.kind().to_lowercase(), found.name()))
 }
 
@@ -138,7 +138,7 @@ fn keep(installation: &Installation<'_>) -> Option<Step> {
 }
 
 /// `Kind.version.group`, as kubectl takes it.
-fn resource(found: &Found) -> String {
+fn resource(found: &InstalledObject) -> String {
     let (group, version) = split_api_version(found.text(&["apiVersion"]));
     word(&format!("{}.{version}.{group}", found.kind()))
 }
@@ -278,7 +278,7 @@ fn has_policies_of_gatekeeper(installation: &Installation<'_>) -> bool {
 }
 
 fn switch(installation: &Installation<'_>) -> Option<Step> {
-    let is_kubemods = |(found, original): (&Found, Original)| {
+    let is_kubemods = |(found, original): (&InstalledObject, Original)| {
         original == Original::KubeMod && Installation::is_taken_over(found)
     };
     let is_done =

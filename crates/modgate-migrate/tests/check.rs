@@ -10,17 +10,17 @@ use std::{
 };
 
 use modgate_engine::EngineConfig;
-use modgate_migrate::{Chart, Fate, Found, Original, Report, check, parts};
+use modgate_migrate::{Chart, Fate, InstalledObject, Original, Report, check, parts};
 use modgate_value::yaml;
 
 fn crate_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
-fn objects(name: &str, text: &str) -> Vec<Found> {
+fn objects(name: &str, text: &str) -> Vec<InstalledObject> {
     let documents = yaml::load(text).expect("YAML").into_iter();
     documents
-        .map(|document| Found {
+        .map(|document| InstalledObject {
             origin: name.into(),
             object: document.value,
             positions: Some(Arc::new(document.positions)),
@@ -28,7 +28,7 @@ fn objects(name: &str, text: &str) -> Vec<Found> {
         .collect()
 }
 
-fn fixture(name: &str) -> Vec<Found> {
+fn fixture(name: &str) -> Vec<InstalledObject> {
     let path = crate_folder().join("tests/fixtures").join(name);
     objects(name, &fs::read_to_string(path).expect(name))
 }
@@ -42,7 +42,7 @@ fn accepts(flag: &str) -> Result<Option<String>, String> {
     }
 }
 
-fn report(objects: &[Found]) -> Report {
+fn report(objects: &[InstalledObject]) -> Report {
     check(objects, &EngineConfig::default(), &accepts, Chart::default())
 }
 
@@ -340,7 +340,11 @@ fn the_flag_goes_to_gatekeeper() {
 
 /// Both originals and modgate beside them, with the webhook configurations of
 /// those in `switched` taken over, as they are after `helm upgrade --take-ownership`.
-fn half_way(switched: &[&str], modgate_args: &str, edit: impl Fn(String) -> String) -> Vec<Found> {
+fn half_way(
+    switched: &[&str],
+    modgate_args: &str,
+    edit: impl Fn(String) -> String,
+) -> Vec<InstalledObject> {
     const OURS: &str = "labels: {app.kubernetes.io/name: modgate}, annotations: \
                         {meta.helm.sh/release-name: modgate, \
                         meta.helm.sh/release-namespace: gatekeeper-system}";
@@ -547,7 +551,8 @@ fn objects_of_several_files() {
         ("5.yaml", writer("b")),
         ("6.yaml", writer("c")),
     ];
-    let objects: Vec<Found> = files.iter().flat_map(|(name, text)| objects(name, text)).collect();
+    let objects: Vec<InstalledObject> =
+        files.iter().flat_map(|(name, text)| objects(name, text)).collect();
     let report = report(&objects);
     let [refused] = &report.refused[..] else { panic!("{:?}", report.refused) };
     assert_eq!(refused.place, "2.yaml:4:81");

@@ -67,7 +67,7 @@ pub struct Bypass {
 
 /// The findings about a policy.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct PolicyFindings {
     /// The ways past it, by code.
     pub bypasses: Vec<Bypass>,
     /// How many different offences were tried.
@@ -82,7 +82,7 @@ pub struct Found {
 const MAX_OFFENCES: usize = 12;
 
 /// Tries to get past a policy.
-pub fn lint(subject: &Subject<'_>, options: Options) -> Found {
+pub fn lint(subject: &Subject<'_>, options: Options) -> PolicyFindings {
     let mut prober = Prober::new(subject, options.budget);
     let seeds = Seeds::collect(&mut prober, subject, options);
     let mut found: BTreeMap<Code, Bypass> = BTreeMap::new();
@@ -102,7 +102,7 @@ pub fn lint(subject: &Subject<'_>, options: Options) -> Found {
         found.entry(bypass.code).or_insert(bypass);
     }
     let left = prober.left();
-    Found {
+    PolicyFindings {
         bypasses: found.into_values().collect(),
         offences,
         decisions: options.budget - left,

@@ -170,7 +170,7 @@ fn edited(text: &str, span: Span, with: &str) -> String {
 /// that is no policy.
 pub fn mutants(policy: &Value) -> Vec<Mutant> {
     let kind = GroupVersionKind::of_object(policy);
-    let mut found = Found::default();
+    let mut found = MutantList::default();
     match (kind.group.as_str(), kind.kind.as_str()) {
         (templates::GROUP, templates::KIND) => objects::template(policy, &mut found),
         (constraints::GROUP, _) => objects::match_block(policy, &mut found),
@@ -184,9 +184,9 @@ pub fn mutants(policy: &Value) -> Vec<Mutant> {
 
 /// The changes found so far.
 #[derive(Debug, Default)]
-struct Found(Vec<Mutant>);
+struct MutantList(Vec<Mutant>);
 
-impl Found {
+impl MutantList {
     fn add(&mut self, change: Change, path: &[Step], edit: Edit) {
         self.0.push(Mutant { change, path: path.to_vec(), edit });
     }

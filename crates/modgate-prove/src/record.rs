@@ -1,8 +1,8 @@
 //! Requests from the events of an API server's audit log (`audit.k8s.io/v1`).
 //!
-//! An event has what the client sent and what the server answered, at most. What a policy was asked
-//! cannot always be told from that, so [`Log::read`] says why an event stands for no request, and what
-//! of a request is not as it was.
+//! An event has what the client sent and what the server answered, at most. The request that
+//! policies received does not always follow from that, so [`Log::read`] says why an event stands for no request, and which
+//! parts of a request are not as they were.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

@@ -45,7 +45,7 @@ pub(crate) fn bare_path(text: &str, patterns: &Allowance) -> Result<Path, ParseE
 
 /// Why parsing stopped, without the frame that [`Parser::run`] puts around it.
 #[derive(Debug)]
-struct Failure {
+struct ParseFailure {
     detail: String,
     /// The offending part, unless that is the last token.
     span: Option<Span>,
@@ -54,13 +54,13 @@ struct Failure {
     help: Option<&'static str>,
 }
 
-impl From<String> for Failure {
+impl From<String> for ParseFailure {
     fn from(detail: String) -> Self {
         Self { detail, span: None, positioned: true, help: None }
     }
 }
 
-type Parsed<T> = Result<T, Failure>;
+type Parsed<T> = Result<T, ParseFailure>;
 
 struct Parser<'t> {
     lexer: Lexer<'t>,
@@ -103,7 +103,7 @@ impl<'t> Parser<'t> {
         parse(&mut parser).map_err(|failure| parser.frame(text, failure))
     }
 
-    fn frame(&self, text: &str, failure: Failure) -> ParseError {
+    fn frame(&self, text: &str, failure: ParseFailure) -> ParseError {
         let mut message = format!("parsing error: {text}\t");
         // An empty text has no position to start from.
         if failure.positioned && !text.is_empty() {
@@ -135,7 +135,7 @@ impl<'t> Parser<'t> {
     }
 
     /// The error for a last token that does not fit.
-    fn unexpected(&self, unit: &str, expected: &[Token]) -> Failure {
+    fn unexpected(&self, unit: &str, expected: &[Token]) -> ParseFailure {
         let mut detail = format!("unexpected {} while scanning {unit}", name(self.last));
         if let Some((last, others)) = expected.split_last() {
             detail.push_str(" expected ");
@@ -242,7 +242,7 @@ impl<'t> Parser<'t> {
                 Ok(Some(op))
             }
             None => {
-                let mut failure = Failure::from(format!("unknown operator {glued}"));
+                let mut failure = ParseFailure::from(format!("unknown operator {glued}"));
                 failure.positioned = false;
                 failure.help = match glued {
                     "===" => Some("equality is `==`"),
@@ -311,7 +311,8 @@ impl<'t> Parser<'t> {
     fn string(&self) -> Parsed<Text> {
         let literal = self.lexer.token_text();
         lex::unquote(literal).map(Text::new).ok_or_else(|| {
-            let mut failure = Failure::from("could not parse string: invalid syntax".to_owned());
+            let mut failure =
+                ParseFailure::from("could not parse string: invalid syntax".to_owned());
             if literal.contains('\\') {
                 failure.help =
                     Some("a backslash itself is written `\\\\`, or the text in backquotes");

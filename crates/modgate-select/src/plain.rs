@@ -61,7 +61,7 @@ pub(crate) struct Plain<'o, 'a> {
 }
 
 /// One result of a path and the keys captured on the way.
-type Found<'a> = (Vec<Capture>, Val<'a>);
+type PathResult<'a> = (Vec<Capture>, Val<'a>);
 
 impl<'o, 'a> Plain<'o, 'a> {
     pub(crate) fn new(observer: Option<Observer<'o, 'a>>) -> Self {
@@ -213,7 +213,7 @@ impl<'o, 'a> Plain<'o, 'a> {
         &mut self,
         path: &'a Path,
         scope: &Scope<'a, '_>,
-    ) -> Evaluated<'a, Vec<Found<'a>>> {
+    ) -> Evaluated<'a, Vec<PathResult<'a>>> {
         let plain = path.steps.iter().take_while(|step| !step.is_multi()).count();
         let (group, rest) = path.steps.split_at_checked(plain).unwrap_or((&path.steps, &[]));
         let Some(start) = self.plain_group(group, Self::start(path, scope), scope)? else {
@@ -232,7 +232,7 @@ impl<'o, 'a> Plain<'o, 'a> {
         rest: &'a [Step],
         start: Val<'a>,
         scope: &Scope<'a, '_>,
-    ) -> Evaluated<'a, Vec<Found<'a>>> {
+    ) -> Evaluated<'a, Vec<PathResult<'a>>> {
         let mut found = vec![(Vec::new(), start)];
         let (mut multi, mut rest) = (multi, rest);
         loop {
@@ -248,7 +248,7 @@ impl<'o, 'a> Plain<'o, 'a> {
                     };
                     if let Some(value) = value {
                         let captures = captures.iter().cloned().chain([capture]).collect();
-                        scope.budget.allocate(size_of::<Found<'_>>())?;
+                        scope.budget.allocate(size_of::<PathResult<'_>>())?;
                         next.push((captures, value));
                     }
                 }

@@ -105,14 +105,14 @@ struct Kept {
 }
 
 /// The part of a policy in a decision, before it is known whether that is kept.
-struct Found<'a> {
+struct PolicyPart<'a> {
     group: &'static str,
     policy: PolicyName,
     action: &'static str,
     message: &'a str,
 }
 
-impl Found<'_> {
+impl PolicyPart<'_> {
     fn id(&self) -> PolicyId {
         let (kind, namespace, name) = self.policy.clone();
         PolicyId { group: self.group.into(), kind, namespace, name }
@@ -252,7 +252,7 @@ impl Decisions {
 
 impl Kept {
     /// Counts a decision. Returns whether to keep it.
-    fn count(&mut self, outcome: Outcome, namespace: &Str, found: &[Found<'_>]) -> bool {
+    fn count(&mut self, outcome: Outcome, namespace: &Str, found: &[PolicyPart<'_>]) -> bool {
         self.counts.add(outcome);
         self.of_namespace(namespace).counts.add(outcome);
         for found in found {
@@ -361,7 +361,7 @@ fn outcome(decision: &Decision) -> Outcome {
 }
 
 /// The policies that have a part in a decision.
-fn found(decision: &Decision) -> Vec<Found<'_>> {
+fn found(decision: &Decision) -> Vec<PolicyPart<'_>> {
     let violations = decision.violations.iter().filter(|it| !it.actions.is_empty()).map(|it| {
         let has = |action| it.actions.contains(&action);
         let action = match () {
@@ -370,13 +370,13 @@ fn found(decision: &Decision) -> Vec<Found<'_>> {
             () => "dryrun",
         };
         let policy = (it.kind.clone(), Str::default(), it.constraint.clone());
-        Found { group: constraints::GROUP, policy, action, message: &it.message }
+        PolicyPart { group: constraints::GROUP, policy, action, message: &it.message }
     });
     let rejections = decision.rejections.iter().map(|Rejection { rule, message, .. }| {
         let (namespace, name) = rule.split_once('/').unwrap_or(("", rule));
         let policy = (Str::new_static(modrule::KIND), namespace.into(), name.into());
         let message = message.as_deref().unwrap_or_default();
-        Found { group: modrule::GROUP, policy, action: "reject", message }
+        PolicyPart { group: modrule::GROUP, policy, action: "reject", message }
     });
     let denials = decision.denials.iter().map(|denial| of_policy(denial, "deny"));
     let remarks = decision.remarks.iter().map(|(action, denial)| {
@@ -385,8 +385,8 @@ fn found(decision: &Decision) -> Vec<Found<'_>> {
     violations.chain(rejections).chain(denials).chain(remarks).collect()
 }
 
-fn of_policy<'a>(denial: &'a Denial, action: &'static str) -> Found<'a> {
-    Found {
+fn of_policy<'a>(denial: &'a Denial, action: &'static str) -> PolicyPart<'a> {
+    PolicyPart {
         group: modgate_engine::api::admissionregistration::GROUP,
         policy: (Str::new_static(denial.kind.as_str()), Str::default(), denial.policy.clone()),
         action,
@@ -397,7 +397,7 @@ fn of_policy<'a>(denial: &'a Denial, action: &'static str) -> Found<'a> {
 /// A decision to keep, without its number and the values of Secrets.
 fn noted(
     outcome: Outcome,
-    found: Vec<Found<'_>>,
+    found: Vec<PolicyPart<'_>>,
     decided: Decided<'_>,
     hidden: Option<&SecretValues>,
 ) -> Noted {
@@ -409,8 +409,8 @@ fn noted(
         (false, None) => cut(text, bytes),
         (false, Some(values)) => secrets::cut_without(values, text, bytes),
     };
-    let part = |found: Found<'_>| {
-        let Found { group, policy: (kind, namespace, name), action, message } = found;
+    let part = |found: PolicyPart<'_>| {
+        let PolicyPart { group, policy: (kind, namespace, name), action, message } = found;
         Part { group, kind, namespace, name, action, message: text(message, TEXT_BYTES) }
     };
     let policies = found.into_iter().take(MAX_PARTS).map(part).collect();

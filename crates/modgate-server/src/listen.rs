@@ -310,7 +310,7 @@ mod tests {
     const PEER: SocketAddr =
         SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 
-    /// A listener with room for one connection, and a route that answers once it is told to.
+    /// A listener with room for one connection, and a route that answers once it is notified.
     struct Bench {
         connections: Arc<Connections>,
         routes: Router,
@@ -321,9 +321,9 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let answer = Arc::new(Notify::new());
-            let told = Arc::clone(&answer);
+            let notified = Arc::clone(&answer);
             let handler = move |body: String| async move {
-                told.notified().await;
+                notified.notified().await;
                 body.len().to_string()
             };
             let limits = Limits { all: 1, per_peer: 1, first_request: FIRST_REQUEST, idle: IDLE };
@@ -393,7 +393,7 @@ mod tests {
         }
     }
 
-    /// A client that asks before it sends a body is not told to send one that no handler wants.
+    /// A client that asks before it sends a body gets no `100 Continue` for one that no handler wants.
     #[tokio::test(start_paused = true)]
     async fn a_body_that_is_not_wanted_is_not_asked_for() {
         let mut bench = Bench::new();

@@ -48,7 +48,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 pub(crate) use self::{access::LOOPBACK_ONLY, overview::Origin};
 use self::{
     access::{Access, Asker, Caller, Refused, Right},
-    api::{Details, Failure, Listed, TryRequest},
+    api::{Details, ErrorBody, Listed, TryRequest},
     overview::Overview,
     query::Query,
 };
@@ -412,7 +412,7 @@ fn encoded(document: &impl Serialize) -> Result<Vec<u8>, Refused> {
 }
 
 fn failure(refused: &Refused) -> Response {
-    let body = Failure { code: refused.status.as_u16(), error: &refused.message };
+    let body = ErrorBody { code: refused.status.as_u16(), error: &refused.message };
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut response = json(refused.status, body);
     let headers = response.headers_mut();

@@ -250,12 +250,12 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When it cannot be run; that it fails is in the [`Outcome`].
+    /// When it cannot be run; that it fails is in the [`KubectlOutput`].
     pub fn run<S: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = S>,
         input: &str,
-    ) -> Result<Outcome> {
+    ) -> Result<KubectlOutput> {
         let file = self.folder.join(format!("input-{:?}", thread::current().id()));
         fs::write(&file, input)?;
         let mut command = self.kubectl(arguments);
@@ -264,7 +264,7 @@ impl Cluster {
             let output =
                 command.stdin(File::open(&file)?).output().context("cannot run kubectl")?;
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let outcome = Outcome {
+            let outcome = KubectlOutput {
                 success: output.status.success(),
                 stdout: text(&output.stdout),
                 stderr: text(&output.stderr),
@@ -279,7 +279,7 @@ impl Cluster {
 
 /// The output of kubectl.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct KubectlOutput {
     /// Whether it exited with 0.
     pub success: bool,
     /// Its standard output.

@@ -26,7 +26,7 @@ use std::{
 
 use regex_automata::{meta::Regex, util::captures::Captures as Slots};
 
-use self::{compile::Failure, search::Search};
+use self::{compile::NoAutomaton, search::Search};
 use crate::{Budget, Exhausted};
 
 /// The largest compiled size of a pattern, in bytes, unless the caller says otherwise.
@@ -196,8 +196,8 @@ impl GoRegex {
             .map_err(|invalid| Error { reason: invalid.code, piece: invalid.piece.to_owned() })?;
         let (regex, units) =
             compile::compile(&translation, limit, budget).map_err(|failure| match failure {
-                Failure::Large => Uncompiled::Invalid(too_large(pattern)),
-                Failure::Exhausted(exhausted) => exhausted.into(),
+                NoAutomaton::Large => Uncompiled::Invalid(too_large(pattern)),
+                NoAutomaton::Exhausted(exhausted) => exhausted.into(),
             })?;
         Ok(Self {
             source: pattern.into(),

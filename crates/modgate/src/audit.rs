@@ -67,7 +67,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
         let mut report = modgate_review::findings::report(&terminal.heard());
         args.report.help_base.show_in(&mut report);
         report.complete = false;
-        documents(&mut outputs, &Found::nothing(), args, &report)?;
+        documents(&mut outputs, &AuditFindings::nothing(), args, &report)?;
         outputs.report(&report)?;
         outputs.finish()?;
         return Ok(Exit::BadInput);
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
 /// Writes the audit's own documents, of one shape whether there are results or not.
 fn documents(
     outputs: &mut Outputs<AuditOutput>,
-    found: &Found,
+    found: &AuditFindings,
     args: &AuditCommandArgs,
     report: &modgate_report::Report,
 ) -> Result<()> {
@@ -129,7 +129,7 @@ fn documents(
 }
 
 /// The page of an audit.
-fn html(found: &Found, args: &AuditCommandArgs, store: &PolicyStore) -> Result<String> {
+fn html(found: &AuditFindings, args: &AuditCommandArgs, store: &PolicyStore) -> Result<String> {
     let mut page = page::new("audit", &args.policies, store, report::value(found, args, &[]));
     let mut subjects = page::Subjects::new(found.policy_set.secrets());
     let mut arena = Arena::new();
@@ -152,7 +152,7 @@ fn html(found: &Found, args: &AuditCommandArgs, store: &PolicyStore) -> Result<S
 }
 
 /// The findings of an audit.
-pub(crate) struct Found {
+pub(crate) struct AuditFindings {
     pub(crate) report: Report,
     /// In the order in which they are shown.
     pub(crate) violations: Vec<Violation>,
@@ -172,7 +172,7 @@ pub(crate) struct Found {
     policy_set: PolicySet,
 }
 
-impl Found {
+impl AuditFindings {
     /// The findings of an audit without policies.
     fn nothing() -> Self {
         Self {
@@ -198,7 +198,7 @@ fn of_files(
     mut objects: inputs::Objects,
     mut policy_set: PolicySet,
     terminal: &Terminal,
-) -> Result<Found> {
+) -> Result<AuditFindings> {
     let mut incomplete = !objects.report(args.policies.strict, &policy_set, terminal);
     objects.stand_in(&mut policy_set);
     let (mut items, mut reviews) = (Vec::new(), Vec::new());
@@ -256,13 +256,13 @@ fn of_files(
     // Text has no places of fields, and a second evaluation costs much more than the first (docs/performance.md).
     let marks = args.output.iter().any(|it| !matches!(it.format, AuditOutput::Text));
     let faults = if marks { faults(args, &found, &documents) } else { BTreeMap::new() };
-    Ok(Found { incomplete, documents, faults, ..found })
+    Ok(AuditFindings { incomplete, documents, faults, ..found })
 }
 
 /// The fields that policies read last before they objected to an object.
 fn faults(
     args: &AuditCommandArgs,
-    found: &Found,
+    found: &AuditFindings,
     documents: &BTreeMap<String, (Manifest, text::Source)>,
 ) -> BTreeMap<String, Faults> {
     let mut ids: BTreeMap<String, BTreeSet<PolicyId>> = BTreeMap::new();
@@ -288,7 +288,7 @@ fn audit_objects(
     args: &AuditCommandArgs,
     policy_set: &PolicySet,
     source: &mut Source<'_>,
-) -> Found {
+) -> AuditFindings {
     static NEVER: AtomicBool = AtomicBool::new(false);
     let options = Options { mutators: args.mutators, ..Options::default() };
     let policies =
@@ -320,7 +320,7 @@ fn audit_objects(
     });
     // It is never stopped.
     let report = report.unwrap_or_else(no_report);
-    Found {
+    AuditFindings {
         report,
         violations,
         documents: BTreeMap::new(),

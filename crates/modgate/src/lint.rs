@@ -20,7 +20,7 @@ use clap::ValueEnum;
 use modgate_engine::{Code, EngineConfig, api::secrets};
 use modgate_gator::flags::CheckArgs;
 use modgate_gator::progress::Progress;
-use modgate_prove::lint::{Bypass, Change, Found, Options, Request, lint};
+use modgate_prove::lint::{Bypass, Change, Options, PolicyFindings, Request, lint};
 use modgate_report::{Finding, Format, Level, Object, Place, Report, Rule, RuleKind};
 use modgate_value::{Value, yaml};
 
@@ -228,12 +228,12 @@ fn write(outputs: &mut Outputs<LintOutput>, contents: &page::Contents<'_>) -> Re
 }
 
 /// The policies about which the result says less than it seems to.
-fn notes(units: &Units, results: &[Found], budget: usize) -> Vec<String> {
-    let note = |(unit, found): (&Unit, &Found)| match found {
-        Found { offences: 0, .. } => {
+fn notes(units: &Units, results: &[PolicyFindings], budget: usize) -> Vec<String> {
+    let note = |(unit, found): (&Unit, &PolicyFindings)| match found {
+        PolicyFindings { offences: 0, .. } => {
             Some(format!("no object was found that {} denies; give one with `--object`", unit.name))
         }
-        Found { exhausted: true, .. } => Some(format!(
+        PolicyFindings { exhausted: true, .. } => Some(format!(
             "{} used up its budget of {budget} decisions; `--budget` sets it",
             unit.name
         )),
@@ -243,7 +243,11 @@ fn notes(units: &Units, results: &[Found], budget: usize) -> Vec<String> {
 }
 
 /// The findings that authors do not accept, those of several constraints of a template together.
-fn reported<'u>(units: &'u Units, results: Vec<Found>, config: &EngineConfig) -> Vec<Reported<'u>> {
+fn reported<'u>(
+    units: &'u Units,
+    results: Vec<PolicyFindings>,
+    config: &EngineConfig,
+) -> Vec<Reported<'u>> {
     let mut reported: Vec<Reported<'_>> = Vec::new();
     for (unit, found) in units.units.iter().zip(results) {
         for bypass in found.bypasses {
@@ -264,10 +268,10 @@ fn reported<'u>(units: &'u Units, results: Vec<Found>, config: &EngineConfig) ->
 }
 
 /// Tries to get past every policy, on all cores.
-fn tried(units: &Units, args: &LintArgs) -> Vec<Found> {
+fn tried(units: &Units, args: &LintArgs) -> Vec<PolicyFindings> {
     let progress = Progress::new(Some(units.units.len()), "policies");
     let next = AtomicUsize::new(0);
-    let results = Mutex::new(vec![Found::default(); units.units.len()]);
+    let results = Mutex::new(vec![PolicyFindings::default(); units.units.len()]);
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);

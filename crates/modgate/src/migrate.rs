@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::{Parser, ValueEnum};
 use modgate_cluster::remote::{Place, Remote, RemoteError, Resource};
 use modgate_migrate::{
-    Carried, Chart, Difference, Fate, Found, Left, Lost, OwnPolicy, RESOURCES, Remark, Report,
-    Subject, Unset,
+    Carried, Chart, Difference, Fate, InstalledObject, Left, Lost, OwnPolicy, RESOURCES, Remark,
+    Report, Subject, Unset,
 };
 use modgate_report::Format;
 use modgate_ui::Page;
@@ -211,10 +211,14 @@ fn value(report: &Report) -> Result<Value> {
     Ok(Value::from_json(&serde_json::to_vec(report)?)?)
 }
 
-fn of_files(paths: &[PathBuf], terminal: &Terminal, incomplete: &mut bool) -> Result<Vec<Found>> {
+fn of_files(
+    paths: &[PathBuf],
+    terminal: &Terminal,
+    incomplete: &mut bool,
+) -> Result<Vec<InstalledObject>> {
     let found = manifests(&PathArgs::of(paths), terminal, incomplete)?.into_iter();
-    let mut all: Vec<Found> = found
-        .map(|(manifest, _)| Found {
+    let mut all: Vec<InstalledObject> = found
+        .map(|(manifest, _)| InstalledObject {
             origin: manifest.origin,
             object: manifest.object,
             positions: Some(manifest.positions),
@@ -243,10 +247,10 @@ fn in_namespace(object: &Value) -> Value {
     object.into()
 }
 
-fn of_cluster(place: &Place) -> Result<Vec<Found>> {
+fn of_cluster(place: &Place) -> Result<Vec<InstalledObject>> {
     let remote = Remote::connect(place)?;
     let origin = Str::from(remote.server());
-    let found = |object: Value| Found { origin: origin.clone(), object, positions: None };
+    let found = |object: Value| InstalledObject { origin: origin.clone(), object, positions: None };
     let mut all = Vec::new();
     for group in modgate_migrate::GROUPS {
         let resources = remote.resources(group).with_context(|| format!("`{group}`"))?;

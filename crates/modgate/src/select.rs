@@ -69,7 +69,7 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
                 exit = Exit::BadInput;
                 let span = error.span().unwrap_or(Span::new(0, source.text.len()));
                 terminal.diagnostic(
-                    &Diagnostic::error(format!("{} in {}", told(error), manifest.location()))
+                    &Diagnostic::error(format!("{} in {}", message_of(error), manifest.location()))
                         .at(source.clone(), span),
                 );
                 continue;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
         // A path that selects nothing in `patch` may be an error in `match`.
         let mut failure = None;
         if let Some(select) = select.as_ref().filter(|_| selected.is_empty()) {
-            failure = expression.eval(&manifest.object, &budget).err().map(told);
+            failure = expression.eval(&manifest.object, &budget).err().map(message_of);
             let place = manifest.location();
             let undefined = undefined_at(select_text(args), select, &manifest.object);
             match (undefined, &failure) {
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
     Ok(exit)
 }
 
-fn told(error: EvalError) -> String {
+fn message_of(error: EvalError) -> String {
     match error {
         EvalError::Failed { message, .. } => message,
         EvalError::Exhausted(error) => error.to_string(),

@@ -34,7 +34,7 @@ pub use modgate_testkit::{
     steps::{TIMEOUT, eventually, step, until},
 };
 use modgate_testkit::{
-    cluster::{Cluster, Outcome},
+    cluster::{Cluster, KubectlOutput},
     steps,
 };
 use tempfile::TempDir;
@@ -90,7 +90,7 @@ impl Running {
         Self::start(PolicyOrigin::Cluster(cluster), configure)
     }
 
-    /// Stops as a process that is told to: every request it was sent is answered.
+    /// Stops as a process that gets a signal: it answers every request that it has received.
     pub fn stop(mut self) {
         let _ = self.stop.try_send(());
         if let Some(served) = self.served.take() {
@@ -145,7 +145,7 @@ impl Drop for Running {
     }
 }
 
-pub fn kubectl(cluster: &Cluster, arguments: &str, input: &str) -> Outcome {
+pub fn kubectl(cluster: &Cluster, arguments: &str, input: &str) -> KubectlOutput {
     cluster.run(arguments.split_whitespace(), input).expect("kubectl")
 }
 

@@ -23,7 +23,7 @@ use crate::eventually;
 
 /// How all requests were answered.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct LoadResult {
     /// Requests sent to the API server.
     pub sent: u64,
     /// Those that were decided by a webhook, as they should be.
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub slowest: Duration,
 }
 
-impl Outcome {
+impl LoadResult {
     /// Requests that no webhook answered.
     pub fn lost(&self) -> u64 {
         self.unanswered.values().sum()
@@ -58,7 +58,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for LoadResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -96,7 +96,7 @@ pub struct Load {
     stop: Arc<AtomicBool>,
     /// Requests that ended, whatever their answer.
     ended: Arc<AtomicU64>,
-    workers: JoinSet<Outcome>,
+    workers: JoinSet<LoadResult>,
 }
 
 /// The text that tells the denial of a ConfigMap named `bad`.
@@ -120,9 +120,9 @@ impl Load {
         eventually("requests are sent", || self.ended.load(Ordering::Relaxed) >= before + 50);
     }
 
-    pub async fn stop(mut self) -> Outcome {
+    pub async fn stop(mut self) -> LoadResult {
         self.stop.store(true, Ordering::Relaxed);
-        let mut outcome = Outcome::default();
+        let mut outcome = LoadResult::default();
         while let Some(counted) = self.workers.join_next().await {
             outcome.add(counted.expect("worker"));
         }
@@ -130,9 +130,9 @@ impl Load {
     }
 }
 
-async fn work(api: Api<ConfigMap>, stop: Arc<AtomicBool>, ended: Arc<AtomicU64>) -> Outcome {
+async fn work(api: Api<ConfigMap>, stop: Arc<AtomicBool>, ended: Arc<AtomicU64>) -> LoadResult {
     let params = PostParams { dry_run: true, ..PostParams::default() };
-    let mut outcome = Outcome::default();
+    let mut outcome = LoadResult::default();
     while !stop.load(Ordering::Relaxed) {
         let name = if outcome.sent % 2 == 0 { "bad" } else { "good" };
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };

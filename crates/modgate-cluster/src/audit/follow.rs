@@ -75,7 +75,7 @@ pub(super) struct Follower {
 }
 
 /// The error of a kind.
-pub(super) struct Failure<'a> {
+pub(super) struct WatchFailure<'a> {
     pub(super) kind: &'a GroupVersionKind,
     /// Whether its objects were listed before.
     pub(super) is_listed: bool,
@@ -177,8 +177,8 @@ impl Follower {
     }
 
     /// Kinds that cannot be listed, or not be followed since.
-    pub(super) fn failed(&self) -> impl Iterator<Item = Failure<'_>> {
-        self.failed.iter().map(|(kind, error)| Failure {
+    pub(super) fn failed(&self) -> impl Iterator<Item = WatchFailure<'_>> {
+        self.failed.iter().map(|(kind, error)| WatchFailure {
             kind,
             is_listed: !self.listing.contains(kind),
             error,
@@ -247,7 +247,7 @@ impl Watch {
         let page_size = (self.chunk > 0).then_some(self.chunk);
         let config = watcher::Config { page_size, ..watcher::Config::default() };
         let mut stream = with_backoff(watcher(self.api.clone(), config));
-        let mut turn = None;
+        let mut permit = None;
         let (mut is_listed, mut has_failed) = (false, false);
         let mut expiries = 0;
         loop {
@@ -272,7 +272,7 @@ impl Watch {
                 Ok(watcher::Event::Init) => {
                     // Before the request for the first page.
                     is_listed = false;
-                    turn = self.listings.acquire().await.ok();
+                    permit = self.listings.acquire().await.ok();
                     What::Begins
                 }
                 Ok(watcher::Event::InitApply(stored) | watcher::Event::Apply(stored)) => {
@@ -281,18 +281,18 @@ impl Watch {
                 Ok(watcher::Event::InitDone) => {
                     (is_listed, has_failed) = (true, false);
                     expiries = 0;
-                    drop(turn.take());
+                    drop(permit.take());
                     What::Ends
                 }
                 Ok(watcher::Event::Delete(stored)) => What::Gone(stored.key()),
                 Err(error) if has_expired(&error) && expiries < EXPIRIES => {
                     expiries += 1;
-                    drop(turn.take());
+                    drop(permit.take());
                     continue;
                 }
                 Err(error) => {
                     has_failed = true;
-                    drop(turn.take());
+                    drop(permit.take());
                     What::Failed(error.to_string())
                 }
             };

@@ -90,11 +90,11 @@ const SOURCE: &str = "modgate";
 /// Gathers what reports will say, no more than they will list.
 pub(super) struct Collector {
     config: PolicyReportConfig,
-    found: Mutex<Found>,
+    found: Mutex<Drafts>,
 }
 
 #[derive(Default)]
-struct Found {
+struct Drafts {
     /// By namespace; the empty one is that of cluster-scoped objects.
     drafts: BTreeMap<Str, Draft>,
     /// Namespaces without a report.
@@ -133,14 +133,14 @@ impl Collector {
     /// should.
     pub(super) fn take(&self) -> (Vec<PolicyReport>, usize) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let Found { drafts, left_out } = std::mem::take(&mut *found);
+        let Drafts { drafts, left_out } = std::mem::take(&mut *found);
         let format = self.config.format;
         let reports = drafts.into_iter().map(|(namespace, draft)| draft.report(namespace, format));
         (reports.collect(), left_out.len())
     }
 }
 
-impl Found {
+impl Drafts {
     /// The draft of a namespace; none if there are as many as there may be. The first by name stay.
     fn draft(&mut self, namespace: &Str, most: usize) -> Option<&mut Draft> {
         if !namespace.is_empty() && !self.drafts.contains_key(namespace) {
@@ -164,7 +164,7 @@ impl Found {
 
 impl Sink for Collector {
     fn started(&self, _: &str) {
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Found::default();
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Drafts::default();
     }
 
     fn violation(&self, _: &str, violation: &Violation) {

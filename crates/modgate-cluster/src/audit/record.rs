@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_never_told() {
+    fn secrets_are_never_logged() {
         let line = capture(|| Lines.violation("run", &violation(SECRET)));
         assert!(line.contains(NOT_SHOWN) && !line.contains("s3cret"), "{line}");
         let metrics = Metrics::new();

@@ -44,7 +44,7 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(
 
 /// Why an object is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct WriteFailure {
     pub(super) message: String,
     /// Whether there is one, only another.
     pub(super) existed: bool,
@@ -109,7 +109,7 @@ impl Writer {
         target: &Target,
         wanted: &Value,
         observed: &mut Observed,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WriteFailure> {
         let live = observed.get(target);
         let existed = live.is_some();
         if let Some(live) = live {
@@ -129,7 +129,7 @@ impl Writer {
             && again > Instant::now()
         {
             let message = "another writer keeps changing it".to_owned();
-            return Err(Failure { message, existed, again });
+            return Err(WriteFailure { message, existed, again });
         }
         match self.write(target, wanted, live).await {
             Ok(now) => {
@@ -150,7 +150,7 @@ impl Writer {
         &mut self,
         target: &Target,
         observed: &mut Observed,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WriteFailure> {
         self.may_try(target, &None, true)?;
         let live = observed.get(target);
         let uid =
@@ -247,11 +247,11 @@ impl Writer {
         target: &Target,
         wanted: &Option<Value>,
         existed: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WriteFailure> {
         let now = Instant::now();
         let Some(failure) = self.refused.pending(target, wanted, now) else { return Ok(()) };
         let (message, again) = (failure.reason.clone(), failure.next.unwrap_or(now));
-        Err(Failure { message, existed, again })
+        Err(WriteFailure { message, existed, again })
     }
 
     fn failed(
@@ -260,11 +260,11 @@ impl Writer {
         wanted: Option<Value>,
         existed: bool,
         message: String,
-    ) -> Failure {
+    ) -> WriteFailure {
         let kind = &self.resource(target).kind;
         tracing::warn!(target: LOGGER, name = target.name(), error = %message, "{kind} not written, trying again");
         let again = self.refused.failed(target.clone(), wanted, message.clone(), Instant::now());
-        Failure { message, existed, again }
+        WriteFailure { message, existed, again }
     }
 }
 

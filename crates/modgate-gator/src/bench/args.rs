@@ -7,7 +7,7 @@ use clap::Args;
 use modgate_value::{gotime, near};
 
 use crate::{
-    Failure,
+    VerbFailure,
     args::ImageArgs,
     finding::{self, Output},
 };
@@ -133,7 +133,7 @@ pub(super) struct Settings {
 
 impl BenchArgs {
     /// In the original's order.
-    pub(super) fn check(&self, is_gator: bool) -> Result<Settings, Failure> {
+    pub(super) fn check(&self, is_gator: bool) -> Result<Settings, VerbFailure> {
         let usual = if is_gator { "cel" } else { "all" };
         let engine = self.engine.as_deref().unwrap_or(usual);
         let engines = match engine.to_ascii_lowercase().as_str() {
@@ -143,7 +143,7 @@ impl BenchArgs {
             _ => {
                 let text = format!("invalid engine {engine:?} (valid: rego, cel, all)");
                 let near = near::did_you_mean(engine, ["rego", "cel", "all"]);
-                return Err(Failure::plain(match (is_gator, near) {
+                return Err(VerbFailure::plain(match (is_gator, near) {
                     (true, _) => format!("invalid engine: {text}"),
                     (false, Some(help)) => format!("{text}; {help}"),
                     (false, None) => text,
@@ -153,10 +153,10 @@ impl BenchArgs {
         let outputs = self.outputs(is_gator)?;
         if self.filenames.is_empty() && self.images.images.is_empty() {
             let text = "at least one --filename or --image must be specified";
-            return Err(Failure::plain(text));
+            return Err(VerbFailure::plain(text));
         }
         let min_threshold = gotime::Duration::parse(&self.min_threshold)
-            .map_err(|error| Failure::error(format!("--min-threshold: {error}")))?;
+            .map_err(|error| VerbFailure::error(format!("--min-threshold: {error}")))?;
         let refused = [
             (self.iterations <= 0, "iterations must be positive"),
             (self.warmup < 0, "warmup must be non-negative"),
@@ -165,10 +165,10 @@ impl BenchArgs {
             (self.concurrency < 1, "concurrency must be at least 1"),
         ];
         if let Some((_, text)) = refused.iter().find(|(refused, _)| *refused) {
-            return Err(Failure::plain(*text));
+            return Err(VerbFailure::plain(*text));
         }
         let count = |number: i64| {
-            u32::try_from(number).map_err(|_| Failure::plain(format!("{number} is too many")))
+            u32::try_from(number).map_err(|_| VerbFailure::plain(format!("{number} is too many")))
         };
         Ok(Settings {
             engines,
@@ -182,10 +182,10 @@ impl BenchArgs {
     }
 
     /// The original knows one output, the last one, and no files.
-    fn outputs(&self, is_gator: bool) -> Result<Vec<(Format, Option<String>)>, Failure> {
+    fn outputs(&self, is_gator: bool) -> Result<Vec<(Format, Option<String>)>, VerbFailure> {
         let parsed = |format: &str| {
             Format::parse(format).ok_or_else(|| {
-                Failure::plain(match is_gator {
+                VerbFailure::plain(match is_gator {
                     true => format!(
                         "invalid output format: invalid output format: {format:?} (valid: table, json, yaml)"
                     ),

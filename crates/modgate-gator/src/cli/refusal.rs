@@ -4,7 +4,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use modgate_value::near;
 
-use crate::{Failure, Io};
+use crate::{Io, VerbFailure};
 
 /// The answer to an error of clap; help is no failure.
 pub(super) fn of_clap(
@@ -13,7 +13,7 @@ pub(super) fn of_clap(
     program: &str,
     words: &[&str],
     io: &mut Io<'_>,
-) -> Result<u8, Failure> {
+) -> Result<u8, VerbFailure> {
     if matches!(error.kind(), ErrorKind::DisplayHelp) {
         return io.print(&error.render().to_string()).map(|()| 0);
     }
@@ -49,7 +49,7 @@ pub(super) fn of_clap(
                 Some(near) => format!("\n\nDid you mean this?\n\t{near}\n"),
                 None => String::new(),
             };
-            return Err(Failure::error(format!(
+            return Err(VerbFailure::error(format!(
                 "unknown command {word:?} for {known:?}{tip}\nRun '{known} --help' for usage."
             )));
         }
@@ -109,7 +109,7 @@ pub(super) fn unknown_topic(root: &mut clap::Command, topic: &[&str]) -> String 
 }
 
 /// `Error: <text>` and how the command is used.
-pub(super) fn usage(root: &clap::Command, program: &str, path: &str, text: &str) -> Failure {
+pub(super) fn usage(root: &clap::Command, program: &str, path: &str, text: &str) -> VerbFailure {
     let words: Vec<&str> = path.split(' ').filter(|word| !word.is_empty()).collect();
     let (_, command) = addressed(root, &words);
     let flags = command
@@ -119,7 +119,7 @@ pub(super) fn usage(root: &clap::Command, program: &str, path: &str, text: &str)
         .render_help()
         .to_string();
     let known = prefixed(program, path);
-    Failure::error(format!("{text}\nUsage:\n  {known} [flags]\n\nFlags:\n{flags}"))
+    VerbFailure::error(format!("{text}\nUsage:\n  {known} [flags]\n\nFlags:\n{flags}"))
 }
 
 /// The command that the words name, and its path without the program's name.

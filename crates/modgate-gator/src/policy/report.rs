@@ -8,7 +8,7 @@ use super::{
     upgrade::{Uninstalled, Upgraded, VersionChange},
 };
 use crate::{
-    Failure,
+    VerbFailure,
     print::{self, Node, align},
 };
 
@@ -19,11 +19,11 @@ pub(super) enum Format {
 }
 
 impl Format {
-    pub(super) fn of(text: &str) -> Result<Self, Failure> {
+    pub(super) fn of(text: &str) -> Result<Self, VerbFailure> {
         match text {
             "" | "table" => Ok(Self::Table),
             "json" => Ok(Self::Json),
-            _ => Err(Failure::error(format!(
+            _ => Err(VerbFailure::error(format!(
                 "invalid output format: {text} (must be table or json)"
             ))),
         }

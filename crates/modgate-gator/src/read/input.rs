@@ -17,7 +17,7 @@ use modgate_report::Report;
 use modgate_value::diag::{Diagnostic, Source};
 
 use crate::{
-    Failure, Io,
+    Io, VerbFailure,
     args::ImageArgs,
     finding,
     flags::CheckArgs,
@@ -52,9 +52,9 @@ impl Input {
         images: &ImageArgs,
         config: &EngineConfig,
         io: &mut Io<'_>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, VerbFailure> {
         let mut input = Self::default();
-        let failed = |error: paths::PathError| Failure::error(error.to_string());
+        let failed = |error: paths::PathError| VerbFailure::error(error.to_string());
         let exclude = Exclude::new(patterns).map_err(failed)?;
         let named: Vec<PathBuf> = filenames.iter().map(PathBuf::from).collect();
         let mut reads_stdin = false;
@@ -81,7 +81,7 @@ impl Input {
                 io.note(&format!("WARNING: pulling {quoted} over plain HTTP"));
             }
             let folder = read::pulled(image, images, io)
-                .map_err(|error| Failure::error(format!("pulling image: {error}")))?;
+                .map_err(|error| VerbFailure::error(format!("pulling image: {error}")))?;
             let shown = |file: &Path| {
                 let below = file.strip_prefix(folder.path()).unwrap_or(file);
                 Path::new(image).join(below)
@@ -100,7 +100,7 @@ impl Input {
             None => {}
         }
         if input.resources.is_empty() && input.findings.is_empty() {
-            return Err(Failure::error(
+            return Err(VerbFailure::error(
                 "no objects were read; give files or folders with `-f`, or pipe objects in",
             ));
         }
@@ -174,12 +174,12 @@ pub(crate) fn checked(
     args: &CheckArgs,
     report: &mut Report,
     io: &mut Io<'_>,
-) -> Result<Vec<Resource>, Failure> {
+) -> Result<Vec<Resource>, VerbFailure> {
     let input = Input::read(filenames, &args.exclude, images, &EngineConfig::default(), io)?;
     let notes = input.notes().iter().filter(|_| !args.quiet);
     notes.for_each(|note| io.note(note));
     match finding::diagnostics(input.findings, args.strict, args.quiet, report, io) {
         true => Ok(input.resources),
-        false => Err(Failure::silent(2)),
+        false => Err(VerbFailure::silent(2)),
     }
 }

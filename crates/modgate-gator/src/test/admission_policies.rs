@@ -19,11 +19,11 @@ use modgate_engine::{
 use modgate_value::{Budget, Str, Value};
 
 use crate::{
-    Failure,
+    VerbFailure,
     object::request_namespace,
     outside::{POLICY, WallClock},
     policies::config,
-    review::{Outcome, Session, bare_namespace},
+    review::{ReviewedViolation, Session, bare_namespace},
 };
 
 /// The policies of an input with their bindings, and the objects that these may pass.
@@ -46,7 +46,7 @@ impl AdmissionPolicies {
     /// # Errors
     ///
     /// The first policy or binding that the API server would not store.
-    pub(super) fn of(objects: &[&Value]) -> Result<Option<Self>, Failure> {
+    pub(super) fn of(objects: &[&Value]) -> Result<Option<Self>, VerbFailure> {
         let own: Vec<&Value> = objects.iter().copied().filter(|object| is_about(object)).collect();
         if own.is_empty() {
             return Ok(None);
@@ -61,7 +61,7 @@ impl AdmissionPolicies {
         if let Some(Problem { policy, field, message, .. }) = error {
             let place = if field.is_empty() { String::new() } else { format!("{field}: ") };
             let text = format!("auditing objects: adding {policy}: {place}{message}");
-            return Err(Failure::plain(text));
+            return Err(VerbFailure::plain(text));
         }
         let mut params = ParamObjects::default();
         objects.iter().filter(|object| !is_about(object)).for_each(|it| params.insert(it));
@@ -99,7 +99,7 @@ impl AdmissionPolicies {
         &self,
         object: &Value,
         namespace: Option<&Value>,
-    ) -> Result<Vec<Outcome>, String> {
+    ) -> Result<Vec<ReviewedViolation>, String> {
         let kind = GroupVersionKind::of_object(object);
         let place = request_namespace(object, &kind);
         let namespace = match object.namespace() {
@@ -134,7 +134,7 @@ fn key(policy: &Str) -> ConstraintKey {
 }
 
 /// A finding in the shape of a violation; what goes into the audit event leads to nothing here.
-fn outcome(policy: &Str, finding: Finding) -> Outcome {
+fn outcome(policy: &Str, finding: Finding) -> ReviewedViolation {
     let action = match finding.strongest() {
         ValidationAction::Deny => EnforcementAction::Deny,
         ValidationAction::Warn => EnforcementAction::Warn,
@@ -152,5 +152,5 @@ fn outcome(policy: &Str, finding: Finding) -> Outcome {
         details: Value::Null,
         annotations: Value::Null,
     };
-    Outcome { violation, has_details: false, trace: None }
+    ReviewedViolation { violation, has_details: false, trace: None }
 }

@@ -13,7 +13,7 @@ use super::{TestResult, Tested};
 use crate::{
     policies::Policies,
     print::{self, Layout, Node, Style},
-    review::{Outcome, Timing},
+    review::{ReviewedViolation, Timing},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +151,7 @@ fn list_or_null(items: Vec<Node>) -> Node {
 
 /// `{"details": …}`, if it has any.
 fn details(result: &TestResult<'_>) -> Option<Node> {
-    let Outcome { violation, has_details, .. } = &result.outcome;
+    let ReviewedViolation { violation, has_details, .. } = &result.outcome;
     has_details.then(|| Node::map([("details", Node::Value(violation.details.clone()))]))
 }
 

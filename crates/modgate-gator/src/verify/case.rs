@@ -14,7 +14,7 @@ use super::{
 use crate::{
     object::kind_text,
     policies::Policies,
-    review::{Outcome, Session},
+    review::{ReviewedViolation, Session},
 };
 
 /// Why a case failed, or a test could not be run.
@@ -135,7 +135,8 @@ fn review(
     let stages = Stages::SUITE_CONSTRAINTS;
     let reviewed = session.decide(&subject.snapshot, inventory, review, namespace, stages);
     let mut violations = reviewed.of_object(&object)?.outcomes;
-    let order = |it: &Outcome| (it.violation.action.clone(), it.violation.message.clone());
+    let order =
+        |it: &ReviewedViolation| (it.violation.action.clone(), it.violation.message.clone());
     violations.sort_by_cached_key(order);
     Ok(violations.into_iter().map(|outcome| outcome.violation.message).collect())
 }

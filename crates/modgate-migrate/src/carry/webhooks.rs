@@ -5,7 +5,7 @@ use modgate_value::{Object, Value};
 use super::{Carry, default};
 use crate::{
     installation::{CONFIGURATIONS, Installation, Original},
-    object::{Found, list, text},
+    object::{InstalledObject, list, text},
 };
 
 /// An entry that both have: its name, where the chart has its values, and which fields it has values for.
@@ -128,7 +128,7 @@ pub(super) fn carry(carry: &mut Carry, installation: &Installation<'_>, home: &s
 }
 
 /// Gatekeeper's configurations may have other names.
-fn renamed(carry: &mut Carry, found: &Found) {
+fn renamed(carry: &mut Carry, found: &InstalledObject) {
     let value = match found.kind() {
         _ if CONFIGURATIONS.iter().any(|(_, name, _)| found.name() == *name) => return,
         "ValidatingWebhookConfiguration" => "validation.configurationName",
@@ -167,7 +167,7 @@ fn or(webhook: &Value, key: &str, default: impl Into<Value>) -> Value {
 
 fn one(
     carry: &mut Carry,
-    found: &Found,
+    found: &InstalledObject,
     (index, webhook): (usize, &Value),
     entry: &Entry,
     home: &str,
@@ -221,7 +221,12 @@ fn one(
 }
 
 /// Entries that the chart has no selectors for receive everything that their rules name.
-fn narrowed(carry: &mut Carry, found: &Found, (index, webhook): (usize, &Value), entry: &Entry) {
+fn narrowed(
+    carry: &mut Carry,
+    found: &InstalledObject,
+    (index, webhook): (usize, &Value),
+    entry: &Entry,
+) {
     for key in ["matchConditions", "objectSelector"] {
         let is_empty = |value: &Value| {
             value.as_array().is_some_and(|it| it.is_empty())
@@ -239,7 +244,12 @@ fn narrowed(carry: &mut Carry, found: &Found, (index, webhook): (usize, &Value),
 }
 
 /// `rules`, as the values of one rule where it is one that these can say.
-fn rules(carry: &mut Carry, found: &Found, (index, webhook): (usize, &Value), entry: &Entry) {
+fn rules(
+    carry: &mut Carry,
+    found: &InstalledObject,
+    (index, webhook): (usize, &Value),
+    entry: &Entry,
+) {
     let all = list(webhook, &["rules"]);
     let field = format!("webhooks[{index}].rules");
     let value = |key: &str| format!("{}.{key}", entry.values);
@@ -278,7 +288,7 @@ fn rules(carry: &mut Carry, found: &Found, (index, webhook): (usize, &Value), en
 /// `namespaceSelector`, as exempt namespaces and further expressions where it is the chart's own but for those.
 fn namespaces(
     carry: &mut Carry,
-    found: &Found,
+    found: &InstalledObject,
     (index, webhook): (usize, &Value),
     entry: &Entry,
     home: &str,

@@ -5,7 +5,7 @@ use modgate_value::{Object, Value, yaml};
 use super::Carry;
 use crate::{
     installation::{Installation, Original, Workload},
-    object::{Found, list, text},
+    object::{InstalledObject, list, text},
 };
 
 /// The resources in Gatekeeper's own manifests. Where they are unchanged, the chart's resources hold.
@@ -72,7 +72,7 @@ fn is_an_audit(workload: &Workload<'_>) -> bool {
     }
 }
 
-fn member(found: &Found, key: &str) -> Option<Value> {
+fn member(found: &InstalledObject, key: &str) -> Option<Value> {
     let value = found.object.path(&[&POD[..], &[key]].concat())?;
     let is_empty = match value {
         Value::Null => true,
@@ -84,7 +84,7 @@ fn member(found: &Found, key: &str) -> Option<Value> {
 }
 
 /// Where Pods run; `of` is empty, or `split.`.
-fn placed(carry: &mut Carry, found: &Found, of: &str) {
+fn placed(carry: &mut Carry, found: &InstalledObject, of: &str) {
     for key in ["nodeSelector", "tolerations", "priorityClassName"] {
         if let Some(is) = member(found, key) {
             carry.keep(found, format!("spec.template.spec.{key}"), &format!("{of}{key}"), is);
@@ -151,7 +151,7 @@ fn container(carry: &mut Carry, workload: &Workload<'_>) {
 }
 
 /// Further fields of a Pod.
-fn pod(carry: &mut Carry, found: &Found) {
+fn pod(carry: &mut Carry, found: &InstalledObject) {
     for key in ["hostNetwork", "imagePullSecrets", "dnsConfig", "runtimeClassName"] {
         if let Some(is) = member(found, key) {
             carry.keep(found, format!("spec.template.spec.{key}"), key, is);
@@ -222,7 +222,7 @@ fn audits(carry: &mut Carry, audit: &Workload<'_>, serving: Option<&Workload<'_>
 }
 
 fn budget(carry: &mut Carry, installation: &Installation<'_>) {
-    let is_budget = |found: &&Found| {
+    let is_budget = |found: &&InstalledObject| {
         found.kind() == "PodDisruptionBudget" && found.name() == "gatekeeper-controller-manager"
     };
     let all = installation.objects.iter();

@@ -7,10 +7,10 @@ use modgate_api::{constraints, expansion, externaldata, mutations, templates};
 use modgate_value::{Value, regex::GoRegex};
 
 use super::About;
-use crate::object::{Found, list, text, texts};
+use crate::object::{InstalledObject, list, text, texts};
 
 /// Findings about a policy; `objects` are all objects.
-pub(super) fn policy(about: &mut About<'_>, objects: &[Found]) {
+pub(super) fn policy(about: &mut About<'_>, objects: &[InstalledObject]) {
     match about.found.group() {
         templates::GROUP => template(about),
         constraints::GROUP => constraint(about),
@@ -188,19 +188,21 @@ fn numbers(value: &Value) -> Box<dyn Iterator<Item = i64> + '_> {
 }
 
 /// The object that `kubectl apply` last sent.
-fn last_applied(found: &Found) -> Option<Value> {
+fn last_applied(found: &InstalledObject) -> Option<Value> {
     const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
     Value::from_json(found.text(&["metadata", "annotations", ANNOTATION]).as_bytes()).ok()
 }
 
-fn expansion_template(about: &mut About<'_>, objects: &[Found]) {
+fn expansion_template(about: &mut About<'_>, objects: &[InstalledObject]) {
     let found = about.found;
     let others = objects
         .iter()
         .filter(|other| other.group() == expansion::GROUP && other.name() != found.name());
     let own = generators(found);
-    let same: BTreeSet<&str> =
-        others.filter(|other| !generators(other).is_disjoint(&own)).map(Found::name).collect();
+    let same: BTreeSet<&str> = others
+        .filter(|other| !generators(other).is_disjoint(&own))
+        .map(InstalledObject::name)
+        .collect();
     if !same.is_empty() {
         let names: Vec<&str> = same.into_iter().collect();
         about.say(
@@ -222,7 +224,7 @@ fn expansion_template(about: &mut About<'_>, objects: &[Found]) {
             "a kind that is named twice is harmless; Gatekeeper does not load the template",
         );
     }
-    let is_scoped = |other: &Found| {
+    let is_scoped = |other: &InstalledObject| {
         other.group() == constraints::GROUP
             && other.text(&["spec", "enforcementAction"]) == "scoped"
     };
@@ -236,7 +238,7 @@ fn expansion_template(about: &mut About<'_>, objects: &[Found]) {
 }
 
 /// The kinds an expansion template is for.
-fn generators(found: &Found) -> BTreeSet<(&str, &str, &str)> {
+fn generators(found: &InstalledObject) -> BTreeSet<(&str, &str, &str)> {
     found.list(&["spec", "applyTo"]).iter().flat_map(kinds).collect()
 }
 

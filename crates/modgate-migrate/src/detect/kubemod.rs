@@ -9,7 +9,7 @@ use modgate_value::{Value, regex::GoRegex};
 use super::About;
 use crate::{
     difference::Difference,
-    object::{Found, text, texts},
+    object::{InstalledObject, text, texts},
 };
 
 /// Findings about a rule.
@@ -135,9 +135,9 @@ fn changes_target(template: &str) -> bool {
 
 /// Patch rules of one namespace and tier that write to the same place: KubeMod's order was that of
 /// loading, ours is that of their names.
-pub(super) fn order(objects: &[Found], differences: &mut Vec<Difference>) {
+pub(super) fn order(objects: &[InstalledObject], differences: &mut Vec<Difference>) {
     type Place<'f> = (&'f str, i64, &'f str);
-    let mut writers: BTreeMap<Place<'_>, Vec<&Found>> = BTreeMap::new();
+    let mut writers: BTreeMap<Place<'_>, Vec<&InstalledObject>> = BTreeMap::new();
     let rules = objects.iter().filter(|found| {
         found.group() == modrule::GROUP && found.text(&["spec", "type"]) == "Patch"
     });
@@ -179,13 +179,13 @@ pub(super) fn order(objects: &[Found], differences: &mut Vec<Difference>) {
 }
 
 /// Whether two rules may match the same object, as far as their kinds determine it.
-fn may_meet(rule: &Found, other: &Found) -> bool {
+fn may_meet(rule: &InstalledObject, other: &InstalledObject) -> bool {
     let (mine, theirs) = (kinds(rule), kinds(other));
     mine.is_empty() || theirs.is_empty() || !mine.is_disjoint(&theirs)
 }
 
 /// The kinds a rule asks for; none if it does not say.
-fn kinds(rule: &Found) -> BTreeSet<&str> {
+fn kinds(rule: &InstalledObject) -> BTreeSet<&str> {
     let about_kind = |item: &&Value| {
         text(item, &["select"]) == "$.kind"
             && item.get("negate").and_then(Value::as_bool) != Some(true)

@@ -6,11 +6,11 @@ use modgate_cel::{
 };
 use modgate_value::diag::Span;
 
-use super::{Change, Found, comparisons, edited};
+use super::{Change, MutantList, comparisons, edited};
 use crate::value::Step;
 
 /// Adds the changes of an expression; none of one that does not parse.
-pub(super) fn expression(text: &str, path: &[Step], found: &mut Found) {
+pub(super) fn expression(text: &str, path: &[Step], found: &mut MutantList) {
     let Ok(expr) = parse(text) else { return };
     Finder { text, path, found }.expr(&expr);
 }
@@ -18,7 +18,7 @@ pub(super) fn expression(text: &str, path: &[Step], found: &mut Found) {
 struct Finder<'f> {
     text: &'f str,
     path: &'f [Step],
-    found: &'f mut Found,
+    found: &'f mut MutantList,
 }
 
 impl Finder<'_> {

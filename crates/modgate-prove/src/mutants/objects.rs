@@ -3,11 +3,11 @@
 use modgate_engine::{matching::Criterion, rego::RegoVersion};
 use modgate_value::Value;
 
-use super::{Change, Edit, Found, below, cel, keys, rego};
+use super::{Change, Edit, MutantList, below, cel, keys, rego};
 use crate::value::{self, Step};
 
 /// A ConstraintTemplate: its code.
-pub(super) fn template(policy: &Value, found: &mut Found) {
+pub(super) fn template(policy: &Value, found: &mut MutantList) {
     let target = [keys(&["spec", "targets"]), vec![0.into()]].concat();
     let Some(wire) = value::at(policy, &target) else { return };
     if wire.get("rego").and_then(Value::as_str).is_some_and(|rego| !rego.is_empty()) {
@@ -38,7 +38,7 @@ pub(super) fn template(policy: &Value, found: &mut Found) {
     validations(policy, &below(&source, "validations"), found);
 }
 
-fn modules(policy: &Value, source: &[Step], version: RegoVersion, found: &mut Found) {
+fn modules(policy: &Value, source: &[Step], version: RegoVersion, found: &mut MutantList) {
     let libraries = below(source, "libs");
     let count = value::at(policy, &libraries).and_then(Value::as_array).map_or(0, |it| it.len());
     let mut paths = vec![below(source, "rego")];
@@ -51,7 +51,7 @@ fn modules(policy: &Value, source: &[Step], version: RegoVersion, found: &mut Fo
 }
 
 /// A ValidatingAdmissionPolicy or a MutatingAdmissionPolicy.
-pub(super) fn admission_policy(policy: &Value, found: &mut Found) {
+pub(super) fn admission_policy(policy: &Value, found: &mut MutantList) {
     let list = |name: &str| keys(&["spec", name]);
     expressions(policy, &list("variables"), &["expression"], found);
     dropped(policy, &list("matchConditions"), Change::Widened, found);
@@ -66,7 +66,7 @@ pub(super) fn admission_policy(policy: &Value, found: &mut Found) {
 }
 
 /// Each validation is left out, and each message is.
-fn validations(policy: &Value, list: &[Step], found: &mut Found) {
+fn validations(policy: &Value, list: &[Step], found: &mut MutantList) {
     dropped(policy, list, Change::Rule, found);
     for (path, validation) in items(policy, list) {
         for member in ["messageExpression", "message"] {
@@ -79,7 +79,7 @@ fn validations(policy: &Value, list: &[Step], found: &mut Found) {
 }
 
 /// The match block of a constraint, of which each clause is left out, and each element of a list.
-pub(super) fn match_block(policy: &Value, found: &mut Found) {
+pub(super) fn match_block(policy: &Value, found: &mut MutantList) {
     let block = keys(&["spec", "match"]);
     for criterion in Criterion::ALL {
         let clause = below(&block, criterion.as_str());
@@ -103,7 +103,7 @@ pub(super) fn match_block(policy: &Value, found: &mut Found) {
 }
 
 /// A mutator: its match block, what it assigns, and where it may.
-pub(super) fn mutator(policy: &Value, found: &mut Found) {
+pub(super) fn mutator(policy: &Value, found: &mut MutantList) {
     match_block(policy, found);
     let parameters = keys(&["spec", "parameters"]);
     dropped(policy, &below(&parameters, "pathTests"), Change::Widened, found);
@@ -130,7 +130,7 @@ pub(super) fn mutator(policy: &Value, found: &mut Found) {
 }
 
 /// A ModRule: criteria, operations and the message.
-pub(super) fn modrule(policy: &Value, found: &mut Found) {
+pub(super) fn modrule(policy: &Value, found: &mut MutantList) {
     let criteria = keys(&["spec", "match"]);
     dropped(policy, &criteria, Change::Widened, found);
     for (path, item) in items(policy, &criteria) {
@@ -173,7 +173,7 @@ fn other(value: &Value) -> Option<Value> {
 }
 
 /// Each element of a list is left out.
-fn dropped(policy: &Value, list: &[Step], change: Change, found: &mut Found) {
+fn dropped(policy: &Value, list: &[Step], change: Change, found: &mut MutantList) {
     let items = items(policy, list);
     if items.len() == 1 && change == Change::Element {
         // An empty list is no list, which the clause without it shows.
@@ -185,7 +185,7 @@ fn dropped(policy: &Value, list: &[Step], change: Change, found: &mut Found) {
 }
 
 /// The changes of the expressions that elements of a list have at a path.
-fn expressions(policy: &Value, list: &[Step], member: &[&str], found: &mut Found) {
+fn expressions(policy: &Value, list: &[Step], member: &[&str], found: &mut MutantList) {
     for (path, item) in items(policy, list) {
         if let Some(text) = item.path(member).and_then(Value::as_str) {
             cel::expression(text, &[path, keys(member)].concat(), found);

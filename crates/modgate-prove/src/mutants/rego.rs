@@ -7,11 +7,11 @@ use modgate_engine::rego::{
 };
 use modgate_value::diag::Span;
 
-use super::{Change, Found, comparisons};
+use super::{Change, MutantList, comparisons};
 use crate::value::Step;
 
 /// Adds the changes of a module; none of one that does not parse.
-pub(super) fn module(text: &str, version: RegoVersion, path: &[Step], found: &mut Found) {
+pub(super) fn module(text: &str, version: RegoVersion, path: &[Step], found: &mut MutantList) {
     let Ok(module) = parse_module("module", text, version) else { return };
     let mut finder = Finder { text, path, found };
     for rule in &module.rules {
@@ -22,7 +22,7 @@ pub(super) fn module(text: &str, version: RegoVersion, path: &[Step], found: &mu
 struct Finder<'f> {
     text: &'f str,
     path: &'f [Step],
-    found: &'f mut Found,
+    found: &'f mut MutantList,
 }
 
 impl Finder<'_> {

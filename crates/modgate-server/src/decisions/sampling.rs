@@ -12,12 +12,12 @@ use std::{
 
 use modgate_value::Str;
 
-use super::{Found, Outcome};
+use super::{Outcome, PolicyPart};
 
 /// Decisions of a second that are kept: those that deny, warn or are undecided; that change an object; that
 /// allow, with findings; and those without a word.
 const SAMPLES: [u32; 4] = [200, 200, 200, 20];
-/// Namespaces and policies that are told apart in a second.
+/// Namespaces and policies that are counted one by one in a second.
 const MAX_FIRSTS: usize = 1_000;
 
 /// The decisions that were kept in this second.
@@ -32,7 +32,12 @@ pub(super) struct Sampling {
 
 impl Sampling {
     /// Whether to keep a decision.
-    pub(super) fn takes(&mut self, outcome: Outcome, namespace: &Str, found: &[Found<'_>]) -> bool {
+    pub(super) fn takes(
+        &mut self,
+        outcome: Outcome,
+        namespace: &Str,
+        found: &[PolicyPart<'_>],
+    ) -> bool {
         let now = Instant::now();
         if self.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(1)) {
             self.since = Some(now);

@@ -33,7 +33,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// Whether the client sends the body of a request only when it is told to go on.
+/// Whether the client sends the body of a request only after `100 Continue`.
 pub(crate) fn waits_for_continue(headers: &HeaderMap) -> bool {
     headers.get(EXPECT).is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }

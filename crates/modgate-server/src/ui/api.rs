@@ -232,7 +232,7 @@ pub(super) struct NamespaceAudit {
 
 /// An error.
 #[derive(Debug, Serialize)]
-pub(super) struct Failure<'a> {
+pub(super) struct ErrorBody<'a> {
     pub(super) code: u16,
     pub(super) error: &'a str,
 }

@@ -846,7 +846,7 @@ async fn slow_bodies_hold_no_places() {
     assert_eq!(status, StatusCode::OK, "{answer}");
     assert!(slow.iter().all(|it| !it.is_finished()));
     slow.iter().for_each(tokio::task::JoinHandle::abort);
-    // A client that asks whether it may send too much is told at once.
+    // A client that asks whether it may send too much gets its answer at once.
     let request = post("/api/v1/try").header(header::EXPECT, "100-continue");
     let request = request.body(Body::new(Held(100_000_000))).expect("request");
     assert_eq!(served.send(request).await.0, StatusCode::PAYLOAD_TOO_LARGE);

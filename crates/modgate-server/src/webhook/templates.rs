@@ -40,10 +40,10 @@ pub(super) async fn wait(
     };
     let name = kind.to_lowercase();
     let asked = tokio::task::spawn_blocking(move || ask(&*cluster, &name)).await;
-    match asked.unwrap_or(Found::Nothing) {
-        Found::Nothing => Template::Queried,
-        Found::Definition => Template::Follows,
-        Found::Template => {
+    match asked.unwrap_or(TemplateState::Nothing) {
+        TemplateState::Nothing => Template::Queried,
+        TemplateState::Definition => Template::Follows,
+        TemplateState::Template => {
             let latest = deadline.checked_sub(REST).unwrap_or(deadline);
             let until = latest.min(Instant::now() + app.limits.template);
             let is_loaded =
@@ -56,7 +56,7 @@ pub(super) async fn wait(
 
 /// The cluster's state for a template's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum TemplateState {
     /// Neither, or the cluster does not answer.
     Nothing,
     /// The template.
@@ -66,23 +66,23 @@ enum Found {
 }
 
 /// `name` is that of the template: the kind of the constraints in lower case.
-fn ask(cluster: &dyn ClusterLookup, name: &str) -> Found {
+fn ask(cluster: &dyn ClusterLookup, name: &str) -> TemplateState {
     match cluster.get(templates::KIND, name) {
-        Ok(Some(template)) if is_leaving(&template) => return Found::Nothing,
-        Ok(Some(_)) => return Found::Template,
+        Ok(Some(template)) if is_leaving(&template) => return TemplateState::Nothing,
+        Ok(Some(_)) => return TemplateState::Template,
         Ok(None) => {}
         Err(error) => {
             tracing::warn!(target: "webhook", template = name, %error, "the cluster was not queried for the template");
-            return Found::Nothing;
+            return TemplateState::Nothing;
         }
     }
     let definition = format!("{name}.{}", constraints::GROUP);
     match cluster.get("CustomResourceDefinition", &definition) {
         // A CRD that a deleted template owned is deleted with it.
         Ok(Some(definition)) if !is_leaving(&definition) && !has_owner(&definition) => {
-            Found::Definition
+            TemplateState::Definition
         }
-        _ => Found::Nothing,
+        _ => TemplateState::Nothing,
     }
 }
 
@@ -138,15 +138,15 @@ mod tests {
         let leaving = r#"{"metadata": {"deletionTimestamp": "x"}}"#;
         let owned = r#"{"metadata": {"ownerReferences": [{"kind": "ConstraintTemplate"}]}}"#;
         for (objects, expected) in [
-            (&[][..], Found::Nothing),
-            (&[(template, "{}")], Found::Template),
-            (&[(template, "{}"), (definition, "{}")], Found::Template),
-            (&[(template, leaving), (definition, "{}")], Found::Nothing),
-            (&[(definition, "{}")], Found::Definition),
-            (&[(definition, leaving)], Found::Nothing),
-            (&[(definition, owned)], Found::Nothing),
-            (&[(template, "error"), (definition, "{}")], Found::Nothing),
-            (&[(definition, "error")], Found::Nothing),
+            (&[][..], TemplateState::Nothing),
+            (&[(template, "{}")], TemplateState::Template),
+            (&[(template, "{}"), (definition, "{}")], TemplateState::Template),
+            (&[(template, leaving), (definition, "{}")], TemplateState::Nothing),
+            (&[(definition, "{}")], TemplateState::Definition),
+            (&[(definition, leaving)], TemplateState::Nothing),
+            (&[(definition, owned)], TemplateState::Nothing),
+            (&[(template, "error"), (definition, "{}")], TemplateState::Nothing),
+            (&[(definition, "error")], TemplateState::Nothing),
         ] {
             let cluster = Fake(objects.iter().copied().collect());
             assert_eq!(ask(&cluster, "a"), expected, "{objects:?}");

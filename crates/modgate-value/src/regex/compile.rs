@@ -51,7 +51,7 @@ const BYTES_PER_UNIT: usize = 8;
 const SEARCHED_PARTS: usize = 64;
 
 /// Why there is no automaton.
-pub(super) enum Failure {
+pub(super) enum NoAutomaton {
     /// It would be larger than allowed.
     Large,
     /// The budget has too little time left for it.
@@ -102,15 +102,15 @@ pub(super) fn compile(
     translation: &Translation,
     limit: usize,
     budget: &Budget<'_>,
-) -> Result<(Regex, usize), Failure> {
+) -> Result<(Regex, usize), NoAutomaton> {
     if class_bytes(translation.classes) > limit {
-        return Err(Failure::Large);
+        return Err(NoAutomaton::Large);
     }
-    budget.check_time_for(class_time(translation.classes)).map_err(Failure::Exhausted)?;
-    let hir = parse(&translation.pattern).ok_or(Failure::Large)?;
+    budget.check_time_for(class_time(translation.classes)).map_err(NoAutomaton::Exhausted)?;
+    let hir = parse(&translation.pattern).ok_or(NoAutomaton::Large)?;
     let Ok(work) = hir::visit(&hir, Work::default());
     let units = work.units().min(limit / BYTES_PER_UNIT);
-    budget.check_time_for(compile_time(units)).map_err(Failure::Exhausted)?;
+    budget.check_time_for(compile_time(units)).map_err(NoAutomaton::Exhausted)?;
     // A search may keep the place of each group for each state of the automaton, so that a pattern with
     // many groups must have few states.
     let groups = translation.names.len().max(1);
@@ -120,7 +120,7 @@ pub(super) fn compile(
         .hybrid_cache_capacity(cache_limit(units))
         .auto_prefilter(work.longest <= SEARCHED_PARTS);
     let regex =
-        Regex::builder().configure(config).build_from_hir(&hir).map_err(|_| Failure::Large)?;
+        Regex::builder().configure(config).build_from_hir(&hir).map_err(|_| NoAutomaton::Large)?;
     Ok((regex, units))
 }
 

@@ -6,7 +6,7 @@ use modgate_cluster::remote::Resource;
 use modgate_gator::progress::Progress;
 use modgate_policies::{PolicySet, notes};
 
-use super::Found;
+use super::AuditFindings;
 use crate::{
     args::AuditCommandArgs,
     cluster::{Cluster, gvk},
@@ -21,7 +21,7 @@ pub(super) fn audit(
     args: &AuditCommandArgs,
     mut policy_set: PolicySet,
     terminal: &Terminal,
-) -> Result<Found> {
+) -> Result<AuditFindings> {
     ensure!(
         args.cluster || args.kubeconfig.is_some() || args.context.is_some(),
         "give objects to audit, or `--cluster` to audit those of the cluster that kubectl uses"
@@ -65,5 +65,5 @@ pub(super) fn audit(
     progress.clear();
     failed.iter().for_each(|line| terminal.error(line));
     incomplete |= !failed.is_empty();
-    Ok(Found { incomplete, ..found })
+    Ok(AuditFindings { incomplete, ..found })
 }

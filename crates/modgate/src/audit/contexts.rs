@@ -8,7 +8,7 @@ use modgate_policies::PolicySet;
 use modgate_report::about_policies;
 use modgate_value::Value;
 
-use super::{Found, cluster, report};
+use super::{AuditFindings, cluster, report};
 use crate::{
     args::{AuditCommandArgs, AuditOutput, Grouping},
     exit::Exit,
@@ -51,7 +51,7 @@ pub(super) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
             }
         }
     }
-    let found: Vec<(&str, &Found)> = audited
+    let found: Vec<(&str, &AuditFindings)> = audited
         .iter()
         .filter_map(|(context, found)| Some((*context, found.as_ref().ok()?)))
         .collect();
@@ -73,7 +73,7 @@ fn all<'a>(
     args: &'a AuditCommandArgs,
     policy_set: &PolicySet,
     terminal: &Terminal,
-) -> Vec<(&'a str, Result<Found>)> {
+) -> Vec<(&'a str, Result<AuditFindings>)> {
     thread::scope(|scope| {
         let running: Vec<_> = args
             .contexts
@@ -98,7 +98,7 @@ fn all<'a>(
 /// A row for each group of violations, then a row of totals for each context and for all of them.
 fn text(
     out: &mut impl Write,
-    found: &[(&str, &Found)],
+    found: &[(&str, &AuditFindings)],
     args: &AuditCommandArgs,
     terminal: &Terminal,
 ) -> Result<()> {
@@ -131,7 +131,7 @@ fn text(
 }
 
 /// Objects, violations, those that deny, warn, are dry runs and the others, and errors.
-fn figures(found: &Found) -> [u64; 7] {
+fn figures(found: &AuditFindings) -> [u64; 7] {
     let Totals { deny, warn, dryrun, .. } = found.report.totals;
     let all = found.report.totals.sum();
     let counts = found.report.counts;
@@ -167,7 +167,7 @@ fn table<const N: usize>(
 }
 
 /// The document of each audit, and totals.
-fn document(found: &[(&str, &Found)], args: &AuditCommandArgs, about: &[Value]) -> Value {
+fn document(found: &[(&str, &AuditFindings)], args: &AuditCommandArgs, about: &[Value]) -> Value {
     let mut sums = [0; 7];
     let contexts = found.iter().map(|(context, found)| {
         sums.iter_mut().zip(figures(found)).for_each(|(sum, figure)| *sum += figure);
@@ -185,7 +185,11 @@ fn document(found: &[(&str, &Found)], args: &AuditCommandArgs, about: &[Value]) 
 }
 
 /// A line for each violation, with its context.
-fn lines(out: &mut impl Write, found: &[(&str, &Found)], args: &AuditCommandArgs) -> Result<()> {
+fn lines(
+    out: &mut impl Write,
+    found: &[(&str, &AuditFindings)],
+    args: &AuditCommandArgs,
+) -> Result<()> {
     for (context, found) in found {
         let mut text = Vec::new();
         report::lines(&mut text, found, args)?;

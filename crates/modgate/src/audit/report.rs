@@ -8,7 +8,7 @@ use modgate_engine::{Faults, Snapshot};
 use modgate_export::violation_line;
 use modgate_value::{Value, diag::Diagnostic};
 
-use super::{Found, baseline::Compared, kind_value};
+use super::{AuditFindings, baseline::Compared, kind_value};
 use crate::{
     args::{AuditCommandArgs, FailOn, Grouping},
     findings::{self, severity},
@@ -35,7 +35,7 @@ pub(crate) struct Listed<'f> {
 
 /// All violations in groups, in the order of what they have in common. Constraints without violations
 /// have a group, too.
-pub(crate) fn groups<'f>(found: &'f Found, by: Grouping) -> Vec<Group<'f>> {
+pub(crate) fn groups<'f>(found: &'f AuditFindings, by: Grouping) -> Vec<Group<'f>> {
     let mut groups: Vec<Group<'f>> = match by {
         Grouping::Namespace => Vec::new(),
         Grouping::Constraint => {
@@ -82,7 +82,7 @@ pub(crate) fn title(subject: &ObjectRef) -> String {
 
 /// Findings for machines: every policy is a rule, and those without violations passed.
 pub(super) fn report(
-    found: &Found,
+    found: &AuditFindings,
     limit: Option<usize>,
     heard: &[Diagnostic],
     snapshot: &Snapshot,
@@ -107,7 +107,7 @@ pub(super) fn report(
 /// For people.
 pub(super) fn text(
     out: &mut impl Write,
-    found: &Found,
+    found: &AuditFindings,
     args: &AuditCommandArgs,
     terminal: &Terminal,
 ) -> Result<()> {
@@ -236,7 +236,11 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 /// A line for each violation.
-pub(super) fn lines(out: &mut impl Write, found: &Found, args: &AuditCommandArgs) -> Result<()> {
+pub(super) fn lines(
+    out: &mut impl Write,
+    found: &AuditFindings,
+    args: &AuditCommandArgs,
+) -> Result<()> {
     let limit = args.limit.unwrap_or(usize::MAX);
     for group in groups(found, args.by) {
         for Listed { violation, is_new } in group.violations.iter().take(limit) {
@@ -256,7 +260,7 @@ pub(super) fn lines(out: &mut impl Write, found: &Found, args: &AuditCommandArgs
 }
 
 /// As a document; `about` are findings about policies.
-pub(super) fn value(found: &Found, args: &AuditCommandArgs, about: &[Value]) -> Value {
+pub(super) fn value(found: &AuditFindings, args: &AuditCommandArgs, about: &[Value]) -> Value {
     let limit = args.limit.unwrap_or(usize::MAX);
     let groups = groups(found, args.by).into_iter().map(|group| {
         let shown = group.violations.iter().take(limit).map(|listed| of_violation(*listed));
