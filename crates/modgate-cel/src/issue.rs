@@ -1,4 +1,4 @@
-//! What is wrong with an expression, as data. The texts are cel-go's.
+//! The mistakes in an expression, as data. The texts are cel-go's.
 
 use std::fmt;
 
@@ -137,7 +137,7 @@ pub enum SyntaxError {
     Extraneous {
         /// The token as it is written.
         found: String,
-        /// What could stand there.
+        /// The token or form that could stand there.
         expected: Expected,
     },
     /// A token where another one must stand.
@@ -145,7 +145,7 @@ pub enum SyntaxError {
     Mismatched {
         /// The token as it is written.
         found: String,
-        /// What could stand there.
+        /// The token or form that could stand there.
         expected: Expected,
     },
     /// A symbol that is not there.
@@ -161,7 +161,7 @@ pub enum SyntaxError {
     NoAlternative(String),
 }
 
-/// What could stand at the place of a syntax error. Displays as ANTLR's text.
+/// The token or form that could stand at the place of a syntax error. Displays as ANTLR's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expected {

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 use modgate_api::meta::{ObjectExt as _, Operation};
 use modgate_engine::{
-    Decision, Evaluation, Faults, Host, HostError, Observer, PlannedResultant, PolicyId, Review,
-    Snapshot, Stages, Trace, Failure,
+    Decision, Evaluation, Failure, Faults, Host, HostError, Observer, PlannedResultant, PolicyId,
+    Review, Snapshot, Stages, Trace,
     admissionpolicy::{Authorizer, NoAuthorizer, NoParams, Params, Types},
     constraint::{
         Arena, Cause, ConstraintKey, ConstraintOutcome, ConstraintTrace, Driver, ExpressionResult,

@@ -67,7 +67,7 @@ impl fmt::Display for Code {
 pub struct Error {
     /// The kind.
     pub code: Code,
-    /// What is wrong; displays as OPA's message.
+    /// The mistake; displays as OPA's message.
     pub mistake: Mistake,
     /// The module's name; empty where the place is not known.
     pub file: Str,

@@ -1,4 +1,4 @@
-//! What is wrong with a module or an evaluation, as data. The texts are OPA's.
+//! The mistakes in a module or an evaluation, as data. The texts are OPA's.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub enum Mistake {
     /// The text is not Rego.
     #[error("{error}{}", Hints(hints))]
     Syntax {
-        /// What is wrong at the place of the error.
+        /// The mistake at the place of the error.
         error: SyntaxError,
         /// Advice that OPA adds.
         hints: Vec<&'static str>,
@@ -90,7 +90,7 @@ pub enum SyntaxError {
         name: &'static str,
         /// Whether it is a keyword.
         is_keyword: bool,
-        /// What is wrong with it.
+        /// The reason; may be empty.
         note: String,
     },
     /// A module that does not start with its package.
@@ -206,7 +206,7 @@ impl fmt::Display for Detail {
     }
 }
 
-/// What the type or value of a [`Detail::Side`] is that of.
+/// The part of an expression that a [`Detail::Side`] describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The arguments of a call, or a key.

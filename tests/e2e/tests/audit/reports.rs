@@ -80,8 +80,8 @@ fn version(report: &Value) -> String {
 const WG: &str = "policyreports.wgpolicyk8s.io";
 const OPEN: &str = "reports.openreports.io";
 
-/// Policy reports are written, are bounded, and are deleted when they are stale.
-pub(super) fn policy_reports_and_file(cluster: &Cluster) {
+/// Creates objects in three namespaces, and constraints that they violate.
+fn create_violations(cluster: &Cluster) {
     succeeds(cluster, &format!("delete {KIND} --all"), "");
     for (namespace, count) in [("r-a", 2), ("r-b", 12), ("r-c", 1)] {
         succeeds(cluster, &format!("create namespace {namespace}"), "");
@@ -112,7 +112,11 @@ pub(super) fn policy_reports_and_file(cluster: &Cluster) {
         1,
     );
     succeeds(cluster, "apply -f -", &(of_maps + &of_secrets + &of_namespaces));
+}
 
+/// Policy reports are written, are bounded, and are deleted when they are stale.
+pub(super) fn policy_reports_and_file(cluster: &Cluster) {
+    create_violations(cluster);
     let folder = tempfile::tempdir().expect("folder");
     let file = folder.path().join("violations.jsonl");
     let reports = |format| PolicyReportConfig { format, results: 5, reports: 2 };
@@ -181,7 +185,7 @@ pub(super) fn policy_reports_and_file(cluster: &Cluster) {
         config.audit.interval = interval;
         config.audit.policy_reports = Some(reports(PolicyReportFormat::OpenReports));
     });
-    eventually("the others are written, and the first are gone", || {
+    eventually("reports of OpenReports are written, those of the other format are gone", || {
         report(cluster, OPEN, "r-a").is_some() && report(cluster, WG, "r-a").is_none()
     });
     let of_a = report(cluster, OPEN, "r-a").expect("a report");
