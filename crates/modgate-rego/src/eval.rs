@@ -181,8 +181,8 @@ struct Machine<'a> {
     top: usize,
     /// The rule the frame belongs to, for traces; `None` for a query.
     rule: Option<&'a Rule>,
-    /// The overlay that changes nothing.
-    first: Overlay<'a>,
+    /// The overlay that changes nothing. It is large, and handed on from evaluation to evaluation.
+    first: Box<Overlay<'a>>,
     /// The overlays of `with`; the last one is not always the current one.
     overlays: Vec<Overlay<'a>>,
     /// The number of the current one, counted from `first`.

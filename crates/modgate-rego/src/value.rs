@@ -455,6 +455,7 @@ impl<'a> Value<'a> {
     }
 
     /// Levels of containers built in the arena.
+    #[inline]
     fn depth(self) -> u16 {
         match self.0 {
             Repr::Array { depth, .. } | Repr::Object { depth, .. } | Repr::Set { depth, .. } => {
@@ -464,6 +465,7 @@ impl<'a> Value<'a> {
         }
     }
 
+    #[inline]
     fn nodes(self) -> u32 {
         match self.0 {
             Repr::Array { nodes, .. } | Repr::Object { nodes, .. } | Repr::Set { nodes, .. } => {

@@ -1,6 +1,7 @@
 //! Named expressions that others read as `variables.NAME`, and evaluations that compute each of
 //! them at most once.
 
+mod part;
 mod share;
 
 use std::{cell::Cell, collections::BTreeMap, sync::Arc};
@@ -200,7 +201,7 @@ impl<'a> Order<'a> {
 }
 
 /// Room for what the expressions of a usual policy read.
-const ROOM: usize = 64;
+const ROOM: usize = 16;
 
 /// How deeply variables may read one another, in levels of their expressions.
 const MAX_VARIABLE_DEPTH: u32 = 500;

@@ -503,11 +503,11 @@ impl RegoDriver {
 
 /// The violations that the members of `violation` report.
 fn of_members(found: Option<Rego<'_>>, budget: &Budget<'_>) -> Result<Vec<RawViolation>, Error> {
-    let members = found.and_then(Rego::as_set);
-    let members = members.iter().flat_map(|set| set.iter());
-    let found = members
-        .filter_map(|member| violation(member, budget).transpose())
-        .collect::<Result<_, Limit>>()?;
+    let Some(members) = found.and_then(Rego::as_set) else { return Ok(Vec::new()) };
+    let mut found = Vec::with_capacity(members.len());
+    for member in members {
+        found.extend(violation(member, budget)?);
+    }
     Ok(distinct(found))
 }
 

@@ -102,12 +102,15 @@ pub fn review<'c>(
     evaluation: Evaluation<'_>,
     arena: &mut Arena,
 ) -> Vec<Violation> {
-    let mut all: Vec<FoundViolation<'c>> = Vec::new();
+    let mut all: Vec<FoundViolation<'c>> = Vec::with_capacity(ROOM);
     sharing(constraints, admission, evaluation, arena, &|| {}, &mut |constraint, applied, _| {
         FoundViolation::add(&mut all, constraint, applied);
     });
     sorted(all)
 }
+
+/// Room for the violations of a usual review.
+const ROOM: usize = 32;
 
 /// The violations of one of several constraints.
 #[derive(Debug)]
@@ -191,6 +194,10 @@ struct FoundViolation<'c> {
 impl<'c> FoundViolation<'c> {
     fn add(all: &mut Vec<Self>, constraint: &'c CompiledConstraint, applied: Option<Applied<'c>>) {
         let Some((actions, violations)) = applied else { return };
+        // Most constraints have none.
+        if violations.is_empty() {
+            return;
+        }
         all.extend(violations.into_iter().map(|raw| Self { constraint, actions, raw }));
     }
 }
@@ -222,23 +229,39 @@ fn sorted(mut all: Vec<FoundViolation<'_>>) -> Vec<Violation> {
         all.sort_by(order);
         return all.into_iter().map(FoundViolation::violation).collect();
     };
-    keys.sort_by(|(a, at), (b, other)| {
-        a.cmp(b).then_with(|| match (all.get(*at), all.get(*other)) {
-            (Some(a), Some(b)) => order(a, b),
+    keys.sort_by(|a, b| {
+        a.beginning().cmp(&b.beginning()).then_with(|| match (all.get(a.at), all.get(b.at)) {
+            (Some(a), Some(b)) => order_of_action(a, b),
             _ => Ordering::Equal,
         })
     });
     let mut left: Vec<Option<FoundViolation<'_>>> = all.into_iter().map(Some).collect();
     let mut violations = Vec::with_capacity(left.len());
-    for (_, at) in keys {
-        violations.extend(left.get_mut(at).and_then(Option::take).map(FoundViolation::violation));
+    for key in keys {
+        violations
+            .extend(left.get_mut(key.at).and_then(Option::take).map(FoundViolation::violation));
     }
     violations
 }
 
-/// The first sort keys of violations (the rank of the action and the beginning of the message) with
-/// the index of each; `None` if there are too many actions.
-fn keys(all: &[FoundViolation<'_>]) -> Option<Vec<(u128, usize)>> {
+/// The beginning of what a violation is sorted by.
+struct SortKey {
+    /// The rank of the action, and the first bytes of the message.
+    first: u128,
+    /// The bytes behind these: many messages begin alike.
+    next: u64,
+    /// The index of the violation.
+    at: usize,
+}
+
+impl SortKey {
+    fn beginning(&self) -> (u128, u64) {
+        (self.first, self.next)
+    }
+}
+
+/// The sort keys of violations; `None` if there are too many actions.
+fn keys(all: &[FoundViolation<'_>]) -> Option<Vec<SortKey>> {
     let mut actions: Vec<&str> = Vec::new();
     for found in all {
         let action = found.action();
@@ -256,21 +279,25 @@ fn keys(all: &[FoundViolation<'_>]) -> Option<Vec<(u128, usize)>> {
         if action != last.0 {
             last = (action, u128::try_from(place_of(action)?).ok()? << 120);
         }
-        keys.push((last.1 | beginning(&found.raw.message) >> 8, at));
+        let message = found.raw.message.as_bytes();
+        // The rank takes the place of the last byte of 16.
+        let first = last.1 | u128::from_be_bytes(padded(message)) >> 8;
+        let next = u64::from_be_bytes(padded(message.get(FIRST..).unwrap_or_default()));
+        keys.push(SortKey { first, next, at });
     }
     Some(keys)
 }
 
-/// The first bytes of a text as a number in the same order; the last byte of 16 is zero.
-fn beginning(text: &str) -> u128 {
-    let mut first = [0; 16];
-    if let (Some(bytes), Some(to)) = (text.as_bytes().first_chunk::<15>(), first.first_chunk_mut())
-    {
-        *to = *bytes;
-    } else {
-        first.iter_mut().zip(text.as_bytes()).for_each(|(to, from)| *to = *from);
-    }
-    u128::from_be_bytes(first)
+/// How many bytes of a message are in the first part of a sort key.
+const FIRST: usize = 15;
+
+/// The first bytes of a text, with zeros behind a shorter one, which do not change the order.
+fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
+    text.first_chunk().copied().unwrap_or_else(|| {
+        let mut bytes = [0; N];
+        bytes.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+        bytes
+    })
 }
 
 /// The violations of one constraint, and their actions; `None` where it does not apply.
@@ -310,11 +337,15 @@ fn of_constraint<'a, 'c: 'a>(
 }
 
 fn order(a: &FoundViolation<'_>, b: &FoundViolation<'_>) -> Ordering {
+    a.action().cmp(b.action()).then_with(|| order_of_action(a, b))
+}
+
+/// The order of violations that have the same action.
+fn order_of_action(a: &FoundViolation<'_>, b: &FoundViolation<'_>) -> Ordering {
     let by = |text: fn(&CompiledConstraint) -> &Str| text(a.constraint).cmp(text(b.constraint));
-    let messages = || a.raw.message.cmp(&b.raw.message);
-    a.action()
-        .cmp(b.action())
-        .then_with(messages)
+    a.raw
+        .message
+        .cmp(&b.raw.message)
         .then_with(|| by(CompiledConstraint::kind))
         .then_with(|| by(CompiledConstraint::name))
 }

@@ -261,3 +261,52 @@ fn whether_contents_may_be_read() {
         }
     }
 }
+
+#[test]
+fn violations_are_sorted_by_action_message_kind_and_name() {
+    let rego = "package p\nviolation[{\"msg\": msg}] { msg := input.parameters.messages[_] }";
+    let mut snapshot = Snapshot::new(EngineConfig::default());
+    for kind in ["Foo", "Bar"] {
+        let mut template = template(kind, rego).as_object().expect("an object").clone();
+        let schema = "{spec: {names: {kind: KIND}, validation: {legacySchema: true}}}";
+        let crd = value(&schema.replace("KIND", kind));
+        let mut spec = template.get("spec").and_then(Value::as_object).expect("a spec").clone();
+        spec.insert("crd", crd);
+        template.insert("spec", spec.into());
+        snapshot = change(&snapshot, upsert(template.into())).0;
+    }
+    // Texts that differ early, late, by their lengths, and by bytes that come before every other.
+    let mut messages: Vec<String> = Vec::new();
+    for length in [0, 1, 13, 14, 15, 16, 17, 22, 23, 24, 30] {
+        for end in ["", "a", "b", "ba", "\u{0}", "\u{0}a", "é", "\u{10ffff}"] {
+            messages.push(format!(
+                "{}{end}",
+                "container <web> has no".repeat(2).get(..length).expect("text")
+            ));
+        }
+    }
+    let list = Value::from(messages.iter().map(|it| Value::from(it.as_str())).collect::<Vec<_>>());
+    for (number, kind) in ["Foo", "Bar", "Foo", "Bar"].into_iter().enumerate() {
+        for action in ["deny", "warn", "dryrun"] {
+            let spec = format!(
+                "{{enforcementAction: {action}, parameters: {{messages: {}}}}}",
+                list.to_json()
+            );
+            let constraint = constraint(kind, &format!("{action}-{number}"), &spec);
+            let (next, problems) = change(&snapshot, upsert(constraint));
+            assert!(problems.is_empty(), "{problems:?}");
+            snapshot = next;
+        }
+    }
+    let found = admit(&snapshot, &pod("CREATE")).violations;
+    let keys: Vec<_> = found
+        .iter()
+        .map(|it| {
+            (it.action.as_str(), it.message.as_str(), it.kind.as_str(), it.constraint.as_str())
+        })
+        .collect();
+    messages.sort();
+    messages.dedup();
+    assert_eq!(keys.len(), 12 * messages.len());
+    assert!(keys.is_sorted());
+}

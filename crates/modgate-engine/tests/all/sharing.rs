@@ -18,7 +18,7 @@ use modgate_value::{Budget, Limits, Value, yaml};
 
 /// The variables and validations of templates; they have many texts in common, and read the same by
 /// other ways or other things by the same text.
-const TEMPLATES: [&str; 13] = [
+const TEMPLATES: [&str; 15] = [
     "{variables: [{name: all, expression: 'has(variables.anyObject.spec.containers) ? \
      variables.anyObject.spec.containers : []'}, {name: exempt, expression: \
      '!has(variables.params.exempt) ? [] : variables.params.exempt'}, {name: bad, expression: \
@@ -100,6 +100,30 @@ const TEMPLATES: [&str; 13] = [
      'variables.worst + \": \" + variables.shown'}, {expression: 'size(variables.left) < 2 || \
      variables.worst == \"z\"', messageExpression: variables.shown}, {expression: 'variables.worst == \
      \"z\"', messageExpression: 'string(size(variables.exempted)) + variables.names[0]'}]}",
+    // Parts that do not depend on the parameters, in expressions that do: before and after what they read has been read,
+    // in macros, with errors, and beside parts like them that do depend on the parameters.
+    "{variables: [{name: all, expression: 'has(variables.anyObject.spec.containers) ? \
+     variables.anyObject.spec.containers : []'}, {name: none, expression: \
+     'has(variables.anyObject.spec.init) ? variables.anyObject.spec.init : []'}, {name: exempt, \
+     expression: '!has(variables.params.exempt) ? [] : variables.params.exempt'}, {name: first, \
+     expression: 'variables.all[0]'}, {name: bad, expression: '(variables.all + variables.none + \
+     variables.all).filter(c, !(c.image in variables.exempt)).map(c, c.name)'}, {name: sizes, expression: \
+     'variables.exempt.map(e, size(variables.none + variables.all) + size(e))'}, {name: both, expression: \
+     'variables.all + variables.exempt'}], validations: [{expression: 'size(variables.bad + \
+     variables.none) == 0', messageExpression: '\"bad: \" + variables.bad.join(\", \")'}, {expression: \
+     'variables.first.name + variables.first.image == \"aa:1\" && size(variables.exempt) > 0', \
+     messageExpression: 'variables.first.name + variables.first.image + string(variables.params)'}, \
+     {expression: 'size(variables.sizes) > 1 || size(variables.both) == 3', messageExpression: \
+     'string(variables.sizes[0]) + string(size(variables.none + variables.all + variables.both))'}, \
+     {expression: '\"a\" + \"b\" == string(variables.params.most)', message: constants}]}",
+    "{matchCondition: [{name: any, expression: 'size(variables.all + variables.all) + \
+     size(variables.params) >= 0'}], variables: [{name: all, expression: \
+     'has(variables.anyObject.spec.containers) ? variables.anyObject.spec.containers : []'}, {name: more, \
+     expression: 'variables.all + [1]'}, {name: wrong, expression: 'variables.all[7]'}], validations: \
+     [{expression: 'size(variables.more + variables.all) < variables.params.most', messageExpression: \
+     'string(size(variables.more + variables.all) + variables.params.most)'}, {expression: \
+     'size(variables.wrong + variables.all) < variables.params.most || size(variables.all + \
+     variables.more) == 5', message: m}]}",
 ];
 
 const PARAMETERS: [&str; 7] = [

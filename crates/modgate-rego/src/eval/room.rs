@@ -8,7 +8,7 @@ use crate::value::{Heap, Value};
 pub(super) struct Room<'a> {
     pub(super) slots: &'a mut [Value<'a>],
     /// The first one, which changes nothing.
-    pub(super) overlay: Overlay<'a>,
+    pub(super) overlay: Box<Overlay<'a>>,
     pub(super) places: &'a mut [Option<Option<Value<'a>>>],
     pub(super) reads: Vec<NotedRead<'a>>,
     pub(super) spare_calls: Vec<Calls<'a>>,

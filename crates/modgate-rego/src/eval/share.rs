@@ -31,8 +31,11 @@ use crate::{
 /// Most documents that are kept; later ones are not shared.
 const MAX_DOCUMENTS: usize = 4096;
 
-/// How much of each kind there is room for at first.
+/// How many places and calls there is room for at first.
 const ROOM: usize = 112;
+
+/// How many documents there is room for at first: several hundred constraints have two hundred.
+const DOCUMENTS: usize = 2 * ROOM;
 
 /// Most calls that are kept; later ones are not shared.
 const MAX_CALLS: usize = 16_384;
@@ -77,7 +80,10 @@ impl<'a> Memo<'a> {
     /// Without any document.
     pub fn new() -> Self {
         Self {
-            documents: RefCell::new(HashMap::with_capacity_and_hasher(ROOM, Default::default())),
+            documents: RefCell::new(HashMap::with_capacity_and_hasher(
+                DOCUMENTS,
+                Default::default(),
+            )),
             places: RefCell::new(HashMap::with_capacity_and_hasher(ROOM, Default::default())),
             calls: RefCell::new(HashMap::with_capacity_and_hasher(ROOM, Seed::default())),
             room: Cell::default(),
@@ -266,9 +272,17 @@ impl<'a> Machine<'a> {
         key: Key,
         compute: impl FnOnce(&mut Self) -> Result<Option<Value<'a>>, Stop>,
     ) -> Result<Option<Value<'a>>, Stop> {
+        let known = self.memo.and_then(|memo| memo.documents.borrow().get(&key).copied());
+        if let Some(known) = known
+            && let Some(value) = self.paid_at_once(known)?
+        {
+            return Ok(value);
+        }
         self.apart(true, |machine| {
-            if let Some(known) = machine.known_document(key)? {
-                return Ok(known);
+            if let Some(known) = known
+                && let Some(value) = machine.known_document(known)?
+            {
+                return Ok(value);
             }
             let before = machine.spent();
             let value = compute(machine)?;
@@ -286,20 +300,48 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// A document of the memo, paid for as if it had been computed here; `None` where there is none
-    /// or too little is left to pay for it.
-    fn known_document(&mut self, key: Key) -> Result<Option<Option<Value<'a>>>, Stop> {
+    /// The value of a document of the memo, if it reads nothing which this evaluation would still have to pay for: most
+    /// do not.
+    fn paid_at_once(&mut self, known: &Shared<'a>) -> Result<Option<Option<Value<'a>>>, Stop> {
         let Some(memo) = self.memo else { return Ok(None) };
-        let shared = memo.documents.borrow().get(&key).copied();
-        let Some(shared) = shared else { return Ok(None) };
-        let budget = self.heap.budget();
-        let Spent { steps, bytes } = shared.spent;
-        if steps > budget.steps_left() || bytes > budget.bytes_left() {
+        let Shared { value, spent, reads } = *known;
+        let is_paid = |(group, entry): &NotedRead<'a>| {
+            entry.is_none()
+                && self
+                    .program
+                    .shared
+                    .find(*group)
+                    .is_none_or(|group| self.cache().document(group).is_some())
+        };
+        if !reads.iter().all(is_paid) || !self.pay(memo, spent)? {
             return Ok(None);
         }
+        if let Some(notes) = &mut self.notes {
+            notes.elsewhere.add(spent);
+        }
+        Ok(Some(value))
+    }
+
+    /// Pays for what another evaluation has computed, if enough is left.
+    fn pay(&self, memo: &Memo<'a>, spent: Spent) -> Result<bool, Stop> {
+        let budget = self.heap.budget();
+        let Spent { steps, bytes } = spent;
+        if steps > budget.steps_left() || bytes > budget.bytes_left() {
+            return Ok(false);
+        }
         budget.spend(steps)?;
-        memo.spare(shared.spent);
+        memo.spare(spent);
         budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        Ok(true)
+    }
+
+    /// A document of the memo, paid for as if it had been computed here; `None` where too little is left to pay for
+    /// it.
+    fn known_document(&mut self, shared: &Shared<'a>) -> Result<Option<Option<Value<'a>>>, Stop> {
+        let Some(memo) = self.memo else { return Ok(None) };
+        if !self.pay(memo, shared.spent)? {
+            return Ok(None);
+        }
         for (group, entry) in shared.reads {
             // Groups with equal keys lead to groups with equal keys, so this program has the group.
             let Some(group) = self.program.shared.find(*group) else { continue };
@@ -330,14 +372,9 @@ impl<'a> Machine<'a> {
         compute: impl FnOnce(&mut Self) -> Result<Option<Value<'a>>, Stop>,
     ) -> Result<Option<Value<'a>>, Stop> {
         let known = self.memo.and_then(|memo| Some((memo, *memo.calls.borrow().get(&call)?)));
-        let budget = self.heap.budget();
-        if let Some((memo, (value, spent @ Spent { steps, bytes }))) = known
-            && steps <= budget.steps_left()
-            && bytes <= budget.bytes_left()
+        if let Some((memo, (value, spent))) = known
+            && self.pay(memo, spent)?
         {
-            budget.spend(steps)?;
-            memo.spare(spent);
-            budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
             return Ok(value);
         }
         let before = self.spent();
