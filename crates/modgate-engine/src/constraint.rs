@@ -45,7 +45,10 @@ pub use self::{
     evaluate::{Cause, Evaluation, Reviewed, Violation, review, review_each},
     inventory::{Fields, Inventory, InventoryError, InventoryPart, Synced},
     store::{ConstraintKey, Inserted, Store},
-    template::{CompiledTemplate, SourcePlace, TemplateError, TemplateOptions, TemplateProblem},
+    template::{
+        CompiledTemplate, InvalidSource, InvalidTemplate, SourcePlace, TemplateError,
+        TemplateOptions, TemplateProblem,
+    },
     trace::{
         ConstraintOutcome, ConstraintTrace, Exclusion, ExpressionResult, ExpressionTrace, explain,
         faults,

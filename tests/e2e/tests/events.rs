@@ -62,7 +62,7 @@ fn events(cluster: &Cluster, namespace: &str, reason: &str) -> Vec<(String, i64,
 }
 
 #[test]
-fn violations_and_broken_policies_are_told() {
+fn violations_and_broken_policies_become_events() {
     let Some(cluster) = Cluster::shared() else { return };
     succeeds(cluster, "apply --server-side -f -", &modgate_e2e::our_definitions());
     succeeds(cluster, "wait --for=condition=Established crd --all", "");

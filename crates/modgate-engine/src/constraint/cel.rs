@@ -94,7 +94,7 @@ impl CelDriver {
                 CelSourceError::Decode(DecodeError { path, .. }) => format!("{field}.{path}"),
                 _ => field.clone(),
             },
-            message: error.to_string(),
+            error,
         };
         let aliased = options.plural_match_conditions.then(|| with_alias(source)).flatten();
         let source = aliased.as_ref().unwrap_or(source);

@@ -21,7 +21,7 @@ use modgate_value::{Str, Value};
 use super::{
     driver::RegoDriver,
     inventory::InventoryPart,
-    template::{SourcePlace, TemplateError, TemplateOptions},
+    template::{InvalidSource, SourcePlace, TemplateError, TemplateOptions},
 };
 
 /// The rule every template defines.
@@ -95,13 +95,11 @@ pub(super) fn compile(
         _ => RegoVersion::V0,
     };
     let Some(text) = source.rego.as_ref().filter(|text| !text.is_empty()) else {
-        return Err(TemplateError::source("rego source missing required field: source"));
+        return Err(TemplateError::source(InvalidSource::Missing));
     };
     let mut main = parse(&module_name(0), text, version)?;
     if !main.rules.iter().any(|rule| name_of(rule.head.name.first()) == Some(VIOLATION)) {
-        return Err(TemplateError::source(
-            "invalid rego: invalid module: missing required rules: [violation]",
-        ));
+        return Err(TemplateError::source(InvalidSource::NoViolation));
     }
     check_imports(&main, text)?;
     main.package = vec![PACKAGE.into()];
@@ -111,10 +109,7 @@ pub(super) fn compile(
         if library.package.first().is_none_or(|first| first != "lib") || library.package.len() < 2 {
             let path: Vec<&str> =
                 ["data"].into_iter().chain(library.package.iter().map(Str::as_str)).collect();
-            return Err(TemplateError::source(&format!(
-                "invalid lib prefix: path {} not found in lib prefixes",
-                path.join(".")
-            )));
+            return Err(TemplateError::source(InvalidSource::Library(path.join("."))));
         }
         check_imports(&library, text)?;
         modules.push(library);
@@ -146,9 +141,7 @@ pub(super) fn compile(
         }
     };
     let Some(violation) = program.group(&[PACKAGE, VIOLATION]) else {
-        return Err(TemplateError::source(
-            "invalid rego: invalid module: missing required rules: [violation]",
-        ));
+        return Err(TemplateError::source(InvalidSource::NoViolation));
     };
     let sources = Sources { texts, version, capabilities };
     let driver = RegoDriver::new(sources, program, violation, inventory_reads(&modules));
@@ -227,11 +220,11 @@ fn name_of(term: Option<&Term>) -> Option<&str> {
 
 /// Only `data.lib` and `future` may be imported (TC-24).
 fn check_imports(module: &Module, text: &str) -> Result<(), TemplateError> {
-    let refused = |message: String, span: Option<Span>| TemplateError::Source {
-        message,
+    let refused = |error: InvalidSource, span: Option<Span>| TemplateError::Source {
+        error,
         place: span.map(|span| place(module, span)),
     };
-    let bad = |path: &str, span| refused(format!("invalid import: bad import: \"{path}\""), span);
+    let bad = |path: &str, span| refused(InvalidSource::Import(path.to_owned()), span);
     // The parser acts on `rego.v1` and drops it. Only that import makes a text of version 0 strict.
     let imports_v1 = match module.version {
         RegoVersion::V0 => module.strict,
@@ -250,8 +243,7 @@ fn check_imports(module: &Module, text: &str) -> Result<(), TemplateError> {
         match path.as_slice() {
             ["data", "lib", ..] | ["future", ..] => {}
             ["input", ..] => {
-                let message = format!("invalid import: cannot import input: \"{shown}\"");
-                return Err(refused(message, Some(import.span)));
+                return Err(refused(InvalidSource::ImportOfInput(shown), Some(import.span)));
             }
             _ => return Err(bad(&shown, Some(import.span))),
         }
@@ -287,13 +279,9 @@ fn check_references(module: &Module, options: &TemplateOptions) -> Result<(), Te
         }
     });
     let Some(term) = refused else { return Ok(()) };
-    let written = slice(module, term.span);
+    let (module_name, reference) = (module.name.clone(), slice(module, term.span).to_owned());
     Err(TemplateError::Source {
-        message: format!(
-            "invalid data references: check refs failed on module {{{}}}: errors (1):\ndisallowed \
-             ref {written}\n",
-            module.name
-        ),
+        error: InvalidSource::Reference { module: module_name, reference },
         place: Some(place(module, term.span)),
     })
 }

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use modgate_api::templates::{self as wire, ConstraintTemplate, FailurePolicy, RegoSource, Target};
+use modgate_api::templates::{
+    self as wire, CelSourceError, ConstraintTemplate, FailurePolicy, RegoSource, Target,
+};
 use modgate_rego::Mistake;
 use modgate_value::{DecodeError, Str, Value, diag::Span, gofmt, near};
 
@@ -91,15 +93,15 @@ pub enum TemplateError {
     Decode(#[from] DecodeError),
     /// It does not hang together (TC-1, and the Rego checks that need no compiler).
     #[error("invalid ConstraintTemplate: {0}")]
-    Invalid(String),
+    Invalid(InvalidTemplate),
     /// No CRD can be made of it (TC-1, 6).
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// Its source does not, whatever its engine.
-    #[error("invalid ConstraintTemplate: {message}")]
+    #[error("invalid ConstraintTemplate: {error}")]
     Source {
         /// Its error.
-        message: String,
+        error: InvalidSource,
         /// Where, if it is at one place.
         place: Option<SourcePlace>,
     },
@@ -117,12 +119,12 @@ pub enum TemplateError {
         cel: bool,
     },
     /// The CEL source is not what it should be (CE-2).
-    #[error("{message}")]
+    #[error("{error}")]
     Cel {
         /// The field of the template.
         field: String,
         /// Its error.
-        message: String,
+        error: CelSourceError,
     },
     /// The Rego does not parse or compile.
     #[error("{message}")]
@@ -132,6 +134,71 @@ pub enum TemplateError {
         /// Each error with its place.
         errors: Vec<modgate_rego::Error>,
     },
+}
+
+/// Why a template does not hang together. Displays as the original's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidTemplate {
+    /// It has no target, or several.
+    #[error("must declare exactly one target")]
+    Targets,
+    /// Its target has no name.
+    #[error("target name must not be empty")]
+    NoTarget,
+    /// Its target is not the one that Gatekeeper has.
+    #[error("target {} not recognized, known targets [{}]", gofmt::quote(.0), wire::TARGET)]
+    Target(Str),
+    /// The kind of its constraints is missing; it has this name.
+    #[error("ConstraintTemplate {} does not specify CRD Kind", gofmt::quote(.0))]
+    NoKind(Str),
+    /// Its name is not the kind of its constraints.
+    #[error(
+        "the ConstraintTemplate's name {} is not equal to the lowercase of CRD's Kind: {}",
+        gofmt::quote(name),
+        gofmt::quote(&kind.to_lowercase())
+    )]
+    Name {
+        /// The name.
+        name: Str,
+        /// The kind.
+        kind: Str,
+    },
+}
+
+/// Why the Rego of a template is refused before it is compiled. Displays as the original's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidSource {
+    /// There is none.
+    #[error("rego source missing required field: source")]
+    Missing,
+    /// No rule has the name `violation`.
+    #[error("invalid rego: invalid module: missing required rules: [violation]")]
+    NoViolation,
+    /// A library whose package is not below `lib`.
+    #[error("invalid lib prefix: path {0} not found in lib prefixes")]
+    Library(String),
+    /// An import of `input`.
+    #[error("invalid import: cannot import input: \"{0}\"")]
+    ImportOfInput(String),
+    /// An import of something that templates do not see.
+    #[error("invalid import: bad import: \"{0}\"")]
+    Import(String),
+    /// A reference to data that templates do not see.
+    #[error(
+        "invalid data references: check refs failed on module {{{module}}}: errors (1):\n\
+         disallowed ref {reference}\n"
+    )]
+    Reference {
+        /// The module.
+        module: Str,
+        /// The reference as it is written.
+        reference: String,
+    },
+    /// Its entry in `code` has a member of the wrong type.
+    #[error("{0}")]
+    Entry(String),
 }
 
 /// A place in a Rego module of a template.
@@ -183,19 +250,26 @@ impl TemplateError {
             Self::Decode(DecodeError { path, message }) => vec![plain(path, message.clone())],
             Self::Operations => vec![plain("spec.targets[0].operations", self.to_string())],
             Self::NoDriver { .. } => vec![no_driver(resource, plain("", self.to_string()))],
-            Self::Cel { field, message } => {
-                vec![cel_problem(resource, plain(field, message.clone()))]
+            Self::Cel { field, error } => {
+                let problem = plain(field, error.to_string());
+                vec![match error {
+                    CelSourceError::FailurePolicy(policy) => failure_policy(policy, problem),
+                    _ => problem,
+                }]
             }
-            Self::Source { place: None, .. } => {
+            Self::Source { error: InvalidSource::NoViolation, .. } => {
                 vec![missing_rule(resource, plain(&rego_fields(resource).0, self.to_string()))]
             }
-            Self::Source { place: Some(place), message } => {
+            Self::Source { place: None, .. } => {
+                vec![plain(&rego_fields(resource).0, self.to_string())]
+            }
+            Self::Source { place: Some(place), error } => {
                 let (field, text, span) = part(place);
-                let written = span.zip(text.as_ref());
-                let written = written.and_then(|(span, text)| text.get(span.start..span.end));
-                let help = match message.starts_with("invalid data references") {
-                    true => written.map(advice::reference),
-                    false if written == Some("rego.v1") => {
+                let help = match error {
+                    InvalidSource::Reference { reference, .. } => {
+                        Some(advice::reference(reference))
+                    }
+                    InvalidSource::Import(path) if path == "rego.v1" => {
                         Some(match advice::version_of(resource, &field) {
                             modgate_rego::RegoVersion::V1 => {
                                 "delete the import: `version: v1` has its effect".to_owned()
@@ -207,15 +281,15 @@ impl TemplateError {
                             }
                         })
                     }
-                    false => {
+                    _ => {
                         Some("a template imports `data.lib.NAME` and `future.keywords`".to_owned())
                     }
                 };
                 let message = self.to_string().replace("errors (1):\n", "").trim_end().to_owned();
                 vec![TemplateProblem { text, span, help, ..plain(&field, message) }]
             }
-            Self::Invalid(message) => {
-                let (field, help) = invalid_field(message, resource);
+            Self::Invalid(error) => {
+                let (field, help) = invalid_field(error);
                 vec![TemplateProblem { help, ..plain(field, self.to_string()) }]
             }
             Self::Schema(error) => {
@@ -226,12 +300,9 @@ impl TemplateError {
         }
     }
 
-    pub(super) fn invalid(message: &str) -> Self {
-        Self::Invalid(message.to_owned())
-    }
-
-    pub(super) fn source(message: &str) -> Self {
-        Self::Source { message: message.to_owned(), place: None }
+    /// An error of the Rego as a whole.
+    pub(super) fn source(error: InvalidSource) -> Self {
+        Self::Source { error, place: None }
     }
 
     /// Whether it concerns the policy itself, which Gatekeeper looks at only once the template is
@@ -262,33 +333,22 @@ impl CompiledTemplate {
         let cel = cel.map(|(index, source)| (index, source.clone()));
         let mut targets = template.spec.targets.unwrap_or_default().into_iter();
         let (Some(target), None) = (targets.next(), targets.next()) else {
-            return Err(TemplateError::invalid("must declare exactly one target"));
+            return Err(TemplateError::Invalid(InvalidTemplate::Targets));
         };
         if target.target.is_empty() {
-            return Err(TemplateError::invalid("target name must not be empty"));
+            return Err(TemplateError::Invalid(InvalidTemplate::NoTarget));
         }
         let name = template.metadata.name;
         let crd = template.spec.crd.spec;
         let kind = crd.names.kind;
         if kind.is_empty() {
-            return Err(TemplateError::Invalid(format!(
-                "ConstraintTemplate {} does not specify CRD Kind",
-                gofmt::quote(&name)
-            )));
+            return Err(TemplateError::Invalid(InvalidTemplate::NoKind(name)));
         }
         if name.to_lowercase() != kind.to_lowercase() {
-            return Err(TemplateError::Invalid(format!(
-                "the ConstraintTemplate's name {} is not equal to the lowercase of CRD's Kind: {}",
-                gofmt::quote(&name),
-                gofmt::quote(&kind.to_lowercase())
-            )));
+            return Err(TemplateError::Invalid(InvalidTemplate::Name { name, kind }));
         }
         if target.target != wire::TARGET {
-            return Err(TemplateError::Invalid(format!(
-                "target {} not recognized, known targets [{}]",
-                gofmt::quote(&target.target),
-                wire::TARGET
-            )));
+            return Err(TemplateError::Invalid(InvalidTemplate::Target(target.target)));
         }
         let operations = target.operations.clone().unwrap_or_default();
         if operations.len() > 1 && operations.iter().any(|operation| operation == "*") {
@@ -401,31 +461,23 @@ impl CompiledTemplate {
     }
 }
 
-/// Where a template that does not hang together goes wrong, by the original's texts, and what to do.
-fn invalid_field(message: &str, resource: &Value) -> (&'static str, Option<String>) {
-    let kind = resource.path(&["spec", "crd", "spec", "names", "kind"]).and_then(Value::as_str);
-    if message.contains("does not specify CRD Kind") {
-        return ("spec.crd.spec.names.kind", None);
+/// The field of a template that does not hang together, and the advice.
+fn invalid_field(error: &InvalidTemplate) -> (&'static str, Option<String>) {
+    match error {
+        InvalidTemplate::NoKind(_) => ("spec.crd.spec.names.kind", None),
+        InvalidTemplate::Name { kind, .. } => {
+            ("metadata.name", Some(format!("name it `{}`", kind.to_lowercase())))
+        }
+        InvalidTemplate::Targets => ("spec.targets", None),
+        InvalidTemplate::Target(_) | InvalidTemplate::NoTarget => {
+            ("spec.targets[0].target", Some(format!("the target is `{}`", wire::TARGET)))
+        }
     }
-    if message.contains("is not equal to the lowercase") {
-        return ("metadata.name", kind.map(|kind| format!("name it `{}`", kind.to_lowercase())));
-    }
-    if message.starts_with("must declare exactly one target") {
-        return ("spec.targets", None);
-    }
-    if message.starts_with("target ") {
-        return ("spec.targets[0].target", Some(format!("the target is `{}`", wire::TARGET)));
-    }
-    ("", None)
 }
 
-/// A CEL source that is refused: the member at fault, where its name is known.
-fn cel_problem(resource: &Value, problem: TemplateProblem) -> TemplateProblem {
-    if !problem.message.contains("unrecognized failure policy") {
-        return problem;
-    }
+/// A CEL source whose failure policy does not exist.
+fn failure_policy(policy: &str, problem: TemplateProblem) -> TemplateProblem {
     let field = format!("{}.failurePolicy", problem.field);
-    let policy = resource.pointer(&pointer(&field)).and_then(Value::as_str).unwrap_or_default();
     let help = near::did_you_mean_or(policy, &["Fail", "Ignore"], "the values are");
     TemplateProblem { field, help: Some(help), ..problem }
 }
@@ -453,9 +505,7 @@ fn no_driver(resource: &Value, problem: TemplateProblem) -> TemplateProblem {
 /// A module without `violation`: the rule that was meant, if one looks like it.
 fn missing_rule(resource: &Value, problem: TemplateProblem) -> TemplateProblem {
     let text = resource.pointer(&pointer(&problem.field)).and_then(Value::as_str);
-    let Some(text) = text.filter(|_| problem.message.contains("missing required rules")) else {
-        return problem;
-    };
+    let Some(text) = text else { return problem };
     let Some((at, name)) = advice::meant_as_violation(text) else { return problem };
     TemplateProblem {
         text: Some(text.into()),
@@ -571,7 +621,7 @@ fn rego_source(target: Target) -> Result<Option<RegoSource>, TemplateError> {
     let mut code = target.code.into_iter().flatten();
     let source = code.find(|code| code.engine == "Rego").map(|code| code.source);
     let source = source.map(|source| RegoSource::from_value(&source)).transpose();
-    source.map_err(|error| TemplateError::source(&error.to_string()))
+    source.map_err(|error| TemplateError::source(InvalidSource::Entry(error.to_string())))
 }
 
 /// The fields of a template that hold its main module and its libraries.
