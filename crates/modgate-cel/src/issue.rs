@@ -211,3 +211,65 @@ impl fmt::Display for Applied<'_> {
         f.write_str(")")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Env, check};
+
+    fn mistake(text: &str) -> Mistake {
+        let environment = Env::new().with("object", Type::Dyn);
+        let errors = check(text, &environment).expect_err(text);
+        errors.issues.first().expect("an issue").mistake.clone()
+    }
+
+    #[test]
+    fn mistakes_carry_names_and_types() {
+        for (text, expected) in [
+            ("objekt.a", Mistake::Undeclared("objekt".to_owned())),
+            ("while", Mistake::Reserved("while".to_owned())),
+            (
+                "'a'.contains(1)",
+                Mistake::NoOverload {
+                    function: "contains".to_owned(),
+                    target: Some(Type::STRING),
+                    arguments: vec![Type::INT],
+                },
+            ),
+            ("1 && true", Mistake::WrongType { wanted: Type::BOOL, found: Type::INT }),
+            (
+                "object.a.matches('(')",
+                Mistake::InvalidArgument {
+                    function: "matches".to_owned(),
+                    argument: "(".to_owned(),
+                },
+            ),
+            (
+                "(1 2",
+                SyntaxError::Mismatched { found: "2".to_owned(), expected: Expected::Symbol(")") }
+                    .into(),
+            ),
+        ] {
+            assert_eq!(mistake(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_are_those_of_the_originals() {
+        let arguments = vec![Type::INT, Type::list(Type::STRING)];
+        let call = |target| Mistake::NoOverload {
+            function: "f".to_owned(),
+            target,
+            arguments: arguments.clone(),
+        };
+        let text = "found no matching overload for 'f' applied to";
+        assert_eq!(call(None).to_string(), format!("{text} '(int, list(string))'"));
+        assert_eq!(call(Some(Type::Dyn)).to_string(), format!("{text} 'dyn.(int, list(string))'"));
+        let error = SyntaxError::Extraneous {
+            found: "x".to_owned(),
+            expected: Expected::SymbolOrComma("]"),
+        };
+        let text = "Syntax error: extraneous input 'x' expecting {']', ','}";
+        assert_eq!(Mistake::from(error).to_string(), text);
+    }
+}

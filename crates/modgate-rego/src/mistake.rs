@@ -257,3 +257,45 @@ impl fmt::Display for Import<'_> {
         write!(f, " (hint: `import future.keywords.{name}` to import a future keyword)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Code, Policy, RegoVersion, parse_module};
+
+    fn compiled(body: &str) -> crate::Error {
+        let text = format!("package a\np {{ {body} }}\n");
+        Policy::compile(&[("a", &text)], RegoVersion::V0).expect_err(body).remove(0)
+    }
+
+    #[test]
+    fn mistakes_carry_names_and_types() {
+        let error = compiled("x == 1");
+        let name = "x".to_owned();
+        assert_eq!(error.mistake, Mistake::UnsafeVariable { name, is_keyword: false });
+        let error = compiled("lengt(1)");
+        assert_eq!(error.mistake, Mistake::UndefinedFunction("lengt".to_owned()));
+        let error = compiled("1 == \"a\"");
+        assert_eq!((error.code, &error.mistake), (Code::Type, &Mistake::Mismatch));
+        let sides = error.details.iter().map(Detail::to_string);
+        assert_eq!(sides.collect::<Vec<_>>(), ["left  : number", "right : string"]);
+    }
+
+    #[test]
+    fn syntax_errors_say_what_stands_there() {
+        let error = |text: &str| {
+            let errors = parse_module("", text, RegoVersion::V0).expect_err(text);
+            errors.first().expect("an error").mistake.clone()
+        };
+        let syntax = |error: SyntaxError| Mistake::Syntax { error, hints: Vec::new() };
+        assert_eq!(error("p { true }"), syntax(SyntaxError::PackageExpected));
+        let unterminated = syntax(TokenError::UnterminatedString.into());
+        assert_eq!(error("package a\np { x := \"b\n}"), unterminated);
+        let unexpected =
+            SyntaxError::Unexpected { name: "else", is_keyword: true, note: String::new() };
+        assert_eq!(unexpected.to_string(), "unexpected else keyword");
+        let hints = vec!["a", "b"];
+        let hinted = Mistake::Syntax { error: unexpected, hints };
+        assert_eq!(hinted.to_string(), "unexpected else keyword (hints: a, b)");
+    }
+}
