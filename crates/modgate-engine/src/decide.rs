@@ -161,6 +161,8 @@ impl<O: Observer> Run<'_, '_, O> {
         let config = self.snapshot.config();
         let outside = (self.evaluation.host, self.evaluation.meter);
         let store = self.snapshot.modrules();
+        let is_last = !self.stages.validates() && !self.stages.validating_policies;
+        let wants_object = self.evaluation.wants_object || !is_last;
         let decided = if !self.stages.patches {
             modrule::validate(store, config, &self.review, outside)
         } else if O::EXPLAINS {
@@ -168,9 +170,9 @@ impl<O: Observer> Run<'_, '_, O> {
             self.observer.modrules(rules);
             decision
         } else {
-            modrule::mutate(store, config, &self.review, outside)
+            modrule::mutate(store, config, &self.review, outside, wants_object)
         };
-        let changed = !decided.patch.is_empty();
+        let changed = wants_object && !decided.patch.is_empty();
         self.decision.add_modrules(decided);
         if changed {
             self.hand_on(self.decision.object.clone());

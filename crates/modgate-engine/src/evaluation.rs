@@ -19,12 +19,15 @@ pub struct Evaluation<'a> {
     /// Whether constraints may come before their templates: they are taken with a warning, and wait
     /// (AD-34).
     pub templates_may_follow: bool,
+    /// Whether the caller reads [`Decision::object`](crate::Decision::object). Without it, that may be the object before the
+    /// ModRules if no stage follows them: applying their patch takes as long as calculating it.
+    pub wants_object: bool,
 }
 
 impl<'a> Evaluation<'a> {
     /// With these, and constraints after their templates.
     pub fn new(host: &'a dyn Host, inventory: &'a Inventory, arena: &'a mut Arena) -> Self {
         let meter = Meter::starting(host.uptime());
-        Self { host, inventory, arena, meter, templates_may_follow: false }
+        Self { host, inventory, arena, meter, templates_may_follow: false, wants_object: true }
     }
 }

@@ -13,7 +13,7 @@ mod pointer;
 mod tree;
 mod writer;
 
-use modgate_value::{Object, Str, Value};
+use modgate_value::{Object, Str, Value, json};
 
 pub(crate) use apply::apply_in;
 pub use apply::{ApplyError, MAX_PADDING, apply};
@@ -73,7 +73,49 @@ impl PatchOperation {
     }
 }
 
+/// The text of a patch document, as that of [`to_value`].
+pub fn to_json(patch: &[PatchOperation]) -> String {
+    let mut out = String::with_capacity(patch.iter().map(|it| it.path.len() + 64).sum());
+    out.push('[');
+    for (index, operation) in patch.iter().enumerate() {
+        out.push_str(if index > 0 { ",{\"op\":\"" } else { "{\"op\":\"" });
+        out.push_str(operation.op.as_str());
+        out.push_str("\",\"path\":");
+        json::write_string(&operation.path, &mut out, json::Escape::Minimal);
+        if let Some(value) = &operation.value {
+            out.push_str(",\"value\":");
+            json::write(value, &mut out, json::Escape::Minimal);
+        }
+        out.push('}');
+    }
+    out.push(']');
+    out
+}
+
 /// A patch document: the list of its operations.
 pub fn to_value(patch: &[PatchOperation]) -> Value {
     patch.iter().map(PatchOperation::to_value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_patch_is_that_of_its_value() {
+        let value = |text: &str| Value::from_json(text.as_bytes()).expect(text);
+        let operation = |op, path: &str, value| PatchOperation { op, path: path.to_owned(), value };
+        let patch = [
+            operation(
+                Op::Add,
+                "/a~1b/\"\\\n<é>",
+                Some(value(r#"{"b": [1.50, null], "a": "\u0001<"}"#)),
+            ),
+            operation(Op::Replace, "/0", Some("text".into())),
+            operation(Op::Remove, "", None),
+        ];
+        for part in [&patch[..], &patch[..1], &patch[2..], &[]] {
+            assert_eq!(to_json(part), to_value(part).to_json());
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! negative indexes count from the end, `add` creates missing parents. Where the original crashes
 //! or produces nonsense the specification's fixes apply.
 
-use modgate_value::{Budget, Exhausted, MAX_DEPTH, Value, pointer::unescape};
+use modgate_value::{Budget, Exhausted, MAX_DEPTH, Str, Value, pointer::unescape};
 
 use super::{
     Op, PatchOperation, Tree,
@@ -150,24 +150,30 @@ pub(crate) fn apply_in(
     if segments.len() + below > MAX_DEPTH {
         return Err(ApplyError::Depth { op: at.name(), path: at.path.to_owned() });
     }
+    let (tree, level) = at.skip_opened(tree, parents)?;
+    let (_, parents) = parents.split_at_checked(level).unwrap_or((parents, &[]));
+    let (_, segments) = segments.split_at_checked(level).unwrap_or((segments, &[]));
     if changes_nothing(tree, operation.op, segments, &value, editor) {
         return Ok(false);
     }
+    // The steps of what was skipped.
+    budget.spend(level as u64)?;
     match operation.op {
         Op::Add => {
             let mut node = tree;
-            for (level, segment) in parents.iter().enumerate() {
-                let next = segments.get(level + 1).copied().unwrap_or_default();
-                node = at.walk_or_create(node, level, segment, next, budget)?;
+            for (below, segment) in parents.iter().enumerate() {
+                let next = segments.get(below + 1).copied().unwrap_or_default();
+                node = at.walk_or_create(node, level + below, segment, next, budget)?;
             }
-            at.add(node, parents.len(), last, value, budget)?;
+            at.add(node, level + parents.len(), last, value, budget)?;
         }
         Op::Replace => {
             let mut node = tree;
-            for (level, segment) in parents.iter().enumerate() {
-                node = at.walk(node, segment, budget)?.ok_or_else(|| at.missing(level))?;
+            for (below, segment) in parents.iter().enumerate() {
+                node = at.walk(node, segment, budget)?.ok_or_else(|| at.missing(level + below))?;
             }
-            let slot = at.walk(node, last, budget)?.ok_or_else(|| at.missing(parents.len()))?;
+            let missing = || at.missing(level + parents.len());
+            let slot = at.walk(node, last, budget)?.ok_or_else(missing)?;
             *slot = value.into();
         }
         Op::Remove => {
@@ -214,6 +220,25 @@ fn depth(value: &Value, budget: &Budget<'_>) -> Result<usize, Exhausted> {
     Ok(depth)
 }
 
+/// Up to this many members a scan that compares lengths first beats bisection.
+const SCAN_LIMIT: usize = 12;
+
+/// The place of the member `key`.
+fn find_member(members: &[(Str, Tree<'_>)], key: &str) -> Option<usize> {
+    if members.len() <= SCAN_LIMIT {
+        return members.iter().position(|(name, _)| name.as_str() == key);
+    }
+    members.binary_search_by(|(name, _)| name.as_str().cmp(key)).ok()
+}
+
+/// The place of the member `key`, or the one where it belongs.
+fn place_of(members: &[(Str, Tree<'_>)], key: &str) -> Result<usize, usize> {
+    match find_member(members, key) {
+        Some(at) => Ok(at),
+        None => Err(members.partition_point(|(name, _)| name.as_str() < key)),
+    }
+}
+
 /// Whether an operation only confirms what an untouched part of the document says already: then
 /// nothing needs to be opened. Text is left to be opened, because that shows when it is printed.
 ///
@@ -231,6 +256,8 @@ fn changes_nothing(
         let is_open =
             matches!(node, Tree::Object(_, last) | Tree::Array(_, last) if *last == editor);
         match rest {
+            // It does not matter what is there.
+            [_] if is_open => return false,
             [segment, tail @ ..] if is_open => {
                 let Some(Node::Tree(member)) = Node::Tree(node).step(segment) else { return false };
                 (node, rest) = (member, tail);
@@ -283,8 +310,7 @@ impl<'n, 't> Node<'n, 't> {
                 Some(members.get(key).map(Self::Value))
             }
             Self::Tree(Tree::Object(members, _)) => {
-                let found = members.binary_search_by(|(name, _)| name.as_str().cmp(key));
-                let found = found.ok().and_then(|at| members.get(at));
+                let found = find_member(members, key).and_then(|at| members.get(at));
                 Some(found.map(|(_, member)| Self::Tree(member)))
             }
             _ => None,
@@ -345,6 +371,37 @@ impl At<'_> {
         ApplyError::OutOfRange { op: self.name(), path: self.path.to_owned(), index, len }
     }
 
+    /// Goes as far as `parents` lead through containers that this editor has opened, to what is no null. Walking
+    /// there opens nothing, and takes a step for each of the levels that this returns.
+    fn skip_opened<'n, 't>(
+        &self,
+        tree: &'n mut Tree<'t>,
+        parents: &[&str],
+    ) -> Result<(&'n mut Tree<'t>, usize), ApplyError> {
+        let mut node = tree;
+        for (level, segment) in parents.iter().enumerate() {
+            let place = match &*node {
+                Tree::Object(members, last) if *last == self.editor => {
+                    find_member(members, &unescape(segment)).filter(|at| {
+                        members.get(*at).is_some_and(|(_, it)| it.shape() != Shape::Null)
+                    })
+                }
+                Tree::Array(elements, last) if *last == self.editor => pointer::index(segment)
+                    .and_then(|index| pointer::resolve(index, elements.len()))
+                    .filter(|at| elements.get(*at).is_some_and(|it| it.shape() != Shape::Null)),
+                _ => None,
+            };
+            let Some(place) = place else { return Ok((node, level)) };
+            let below = match node {
+                Tree::Object(members, _) => members.get_mut(place).map(|(_, member)| member),
+                Tree::Array(elements, _) => elements.get_mut(place),
+                Tree::Value(_) | Tree::Text(_) => None,
+            };
+            node = below.ok_or_else(|| self.missing(level))?;
+        }
+        Ok((node, parents.len()))
+    }
+
     /// The member a segment names, where there is one. Below a scalar there is none.
     fn walk<'n, 't>(
         &self,
@@ -357,10 +414,8 @@ impl At<'_> {
             None => None,
             Some(Opened::Object(members)) => {
                 let key = unescape(segment);
-                match members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
-                    Ok(at) => members.get_mut(at).map(|(_, member)| member),
-                    Err(_) => None,
-                }
+                let found = find_member(members, &key);
+                found.and_then(|at| members.get_mut(at)).map(|(_, member)| member)
             }
             Some(Opened::Array(elements)) => pointer::index(segment)
                 .and_then(|index| pointer::resolve(index, elements.len()))
@@ -393,7 +448,7 @@ impl At<'_> {
             None => Err(self.scalar(level)),
             Some(Opened::Object(members)) => {
                 let key = unescape(segment);
-                let at = match members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
+                let at = match place_of(members, &key) {
                     Ok(at) => {
                         if let Some((_, member)) = members.get_mut(at)
                             && member.shape() == Shape::Null
@@ -469,7 +524,7 @@ impl At<'_> {
             None => return Err(self.scalar(level)),
             Some(Opened::Object(members)) => {
                 let key = unescape(segment);
-                match members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
+                match place_of(members, &key) {
                     Ok(at) => {
                         if let Some((_, member)) = members.get_mut(at) {
                             *member = value.into();
@@ -503,7 +558,7 @@ impl At<'_> {
             None => {}
             Some(Opened::Object(members)) => {
                 let key = unescape(segment);
-                if let Ok(at) = members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
+                if let Some(at) = find_member(members, &key) {
                     moves(members.len() - at, budget)?;
                     members.remove(at);
                 }

@@ -9,7 +9,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-use modgate_value::{Number, Value};
+use modgate_value::{Number, Object, Value};
 
 use super::{Op, PatchOperation, writer::Writer};
 
@@ -42,23 +42,47 @@ fn values(out: &mut Writer, from: &Value, to: &Value, parent: Parent) {
         (Value::Null, _) if parent == Parent::Object => out.emit(Op::Add, Some(as_floats(to))),
         (Value::Object(a), Value::Object(b)) if a.ptr_eq(b) => {}
         (Value::Array(a), Value::Array(b)) if a.ptr_eq(b) => {}
-        (Value::Object(a), Value::Object(b)) if out.descends() => {
-            for (key, member) in b {
-                out.at_key(key, |out| match a.get(key) {
-                    None => out.emit(Op::Add, Some(as_floats(member))),
-                    Some(before) => values(out, before, member, Parent::Object),
-                });
-            }
-            for key in a.keys().filter(|key| !b.contains_key(key)) {
-                out.at_key(key, |out| out.emit(Op::Remove, None));
-            }
-        }
+        (Value::Object(a), Value::Object(b)) if out.descends() => members(out, a, b),
         (Value::Array(a), Value::Array(b)) if out.descends() => arrays(out, a, b),
         _ => {
             if !equal(from, to) {
                 out.emit(Op::Replace, Some(as_floats(to)));
             }
         }
+    }
+}
+
+/// Most members of most objects are the same, and found at once: no pointer is written for them.
+fn members(out: &mut Writer, a: &Object, b: &Object) {
+    let mut rest = a.iter().peekable();
+    let mut common = 0;
+    for (key, member) in b {
+        while rest.next_if(|(name, _)| name < key).is_some() {}
+        match rest.next_if(|(name, _)| name == key) {
+            None => out.at_key(key, |out| out.emit(Op::Add, Some(as_floats(member)))),
+            Some((_, before)) => {
+                common += 1;
+                if !is_untouched(before, member) {
+                    out.at_key(key, |out| values(out, before, member, Parent::Object));
+                }
+            }
+        }
+    }
+    if common < a.len() {
+        for key in a.keys().filter(|key| !b.contains_key(key)) {
+            out.at_key(key, |out| out.emit(Op::Remove, None));
+        }
+    }
+}
+
+/// Whether both are the same at first sight. What is not may be the same all the same.
+fn is_untouched(from: &Value, to: &Value) -> bool {
+    match (from, to) {
+        (Value::Object(a), Value::Object(b)) => a.ptr_eq(b),
+        (Value::Array(a), Value::Array(b)) => a.ptr_eq(b),
+        (Value::String(a), Value::String(b)) => a == b,
+        (Value::Null, Value::Null) => true,
+        _ => false,
     }
 }
 
@@ -76,7 +100,8 @@ fn arrays(out: &mut Writer, a: &[Value], b: &[Value]) {
     for (index, element) in b.iter().enumerate().skip(common) {
         out.at_index(index, |out| out.emit(Op::Add, Some(as_floats(element))));
     }
-    for (index, (before, after)) in a.iter().zip(b).enumerate() {
+    let both = a.iter().zip(b).enumerate();
+    for (index, (before, after)) in both.filter(|(_, (a, b))| !is_untouched(a, b)) {
         out.at_index(index, |out| values(out, before, after, Parent::Array));
     }
 }

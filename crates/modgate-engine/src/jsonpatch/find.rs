@@ -1,5 +1,7 @@
 //! Looking at what a path addresses, with the same rules as [`apply`](super::apply).
 
+use std::borrow::Cow;
+
 use modgate_value::{Value, pointer::unescape};
 
 use super::pointer;
@@ -11,10 +13,10 @@ pub(crate) fn find<'v>(document: &'v Value, path: &str) -> Option<&'v Value> {
 
 /// The first keys of a path, at most two: what an operation changes is below them. Elements of a list have no
 /// key.
-pub(crate) fn first_keys(path: &str) -> Vec<String> {
+pub(crate) fn first_keys(path: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let keys = pointer::segments(path).into_iter().flatten().take(2);
     let keys = keys.take_while(|segment| *segment != "-" && pointer::index(segment).is_none());
-    keys.map(|segment| unescape(segment).into_owned()).collect()
+    keys.map(unescape)
 }
 
 /// How many members the container of what a path addresses has.

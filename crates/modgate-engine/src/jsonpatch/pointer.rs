@@ -7,8 +7,8 @@ use modgate_value::pointer::escape;
 /// The segments of a pointer, still escaped; whatever stands before the first `/` is dropped
 /// . `None` without any `/`: such a path addresses nothing.
 pub(super) fn segments(path: &str) -> Option<Segments<'_>> {
-    let (_, rest) = path.split_once('/')?;
-    Some(Segments { rest: Some(rest) })
+    let start = path.bytes().position(|byte| byte == b'/')?;
+    Some(Segments { rest: Some(path.get(start + 1..)?) })
 }
 
 /// The result of [`segments`].

@@ -72,8 +72,11 @@ impl<'t> Tree<'t> {
         let opened = match &*self {
             Self::Value(Value::Object(object)) => {
                 budget.spend(object.len() as u64)?;
-                let members = object.iter().map(|(key, value)| (key.clone(), value.clone().into()));
-                Some(Self::Object(members.collect(), editor))
+                // What is opened mostly gets one member more.
+                let mut members = Vec::with_capacity(object.len() + 1);
+                members
+                    .extend(object.iter().map(|(key, value)| (key.clone(), value.clone().into())));
+                Some(Self::Object(members, editor))
             }
             Self::Value(Value::Array(array)) => {
                 budget.spend(array.len() as u64)?;

@@ -4,6 +4,8 @@
 //! changed needs no new document: its operations change the same opened [`Tree`], and what the rules before it
 //! added is not copied for it.
 
+use std::borrow::Cow;
+
 use modgate_value::{Budget, Value};
 
 use super::compile::{PatchStep, PatchValue};
@@ -69,9 +71,10 @@ impl Changes {
             }
         }
         for operation in self.operations.get(before..).unwrap_or_default() {
-            let place = jsonpatch::first_keys(&operation.path);
-            if self.places.len() <= MAX_PLACES && !self.places.contains(&place) {
-                self.places.push(place);
+            let keys = || jsonpatch::first_keys(&operation.path);
+            let is_at = |place: &Vec<String>| keys().eq(place.iter().map(String::as_str));
+            if self.places.len() <= MAX_PLACES && !self.places.iter().any(is_at) {
+                self.places.push(keys().map(Cow::into_owned).collect());
             }
         }
         Ok(())

@@ -35,10 +35,13 @@ impl Calculated {
 /// refuses such an object.
 pub(super) fn not_text(operation: &PatchOperation) -> Option<String> {
     let value = operation.value.as_ref().filter(|_| operation.op != Op::Remove)?;
+    let is_text = |value: &Value| matches!(value, Value::String(_) | Value::Null);
+    if is_text(value) {
+        return None;
+    }
     let segments: Vec<&str> = operation.path.split('/').skip(1).collect();
     let is_map =
         |parent: &str, map: &str| parent == "metadata" && ["labels", "annotations"].contains(&map);
-    let is_text = |value: &Value| matches!(value, Value::String(_) | Value::Null);
     let (name, wrong) = match segments.as_slice() {
         [.., parent, map, name] if is_map(parent, map) => {
             ((*name).to_owned(), Some(value).filter(|value| !is_text(value))?)

@@ -70,15 +70,18 @@ impl Observer for NoopObserver {
     fn rejected(&mut self, _: &CompiledModRule, _: &Rejection) {}
 }
 
-/// Patches the object, then asks the Reject rules about the result: KubeMod's dragnet webhook.
+/// Patches the object, then asks the Reject rules about the result: KubeMod's dragnet webhook. Unless it `wants_object`,
+/// the object of the decision is the one before the patch.
 pub(crate) fn mutate(
     store: &Store,
     config: &EngineConfig,
     review: &Review,
     outside: (&dyn Host, Meter<'_>),
+    wants_object: bool,
 ) -> Decision {
     let working = references::working_document(review, config, outside.0);
-    mutate_observed(store, config, review, outside, working, &mut NoopObserver)
+    let observer = &mut NoopObserver;
+    mutate_and_observe(store, config, review, outside, working, (observer, wants_object))
 }
 
 /// Asks the Reject rules about the object as it is.
@@ -95,7 +98,7 @@ pub(crate) fn validate(
     let budget = meter.budget(config.request_limits, host.uptime(), host.clock());
     let mut run = Run::new(store, config, review, (host, meter), &budget, working);
     run.reject(&mut NoopObserver);
-    run.decide()
+    run.decide(true)
 }
 
 /// [`mutate`] on a given working document.
@@ -103,9 +106,20 @@ pub(super) fn mutate_observed<O: Observer>(
     store: &Store,
     config: &EngineConfig,
     review: &Review,
-    (host, meter): (&dyn Host, Meter<'_>),
+    outside: (&dyn Host, Meter<'_>),
     working: Result<Working, ReferenceError>,
     observer: &mut O,
+) -> Decision {
+    mutate_and_observe(store, config, review, outside, working, (observer, true))
+}
+
+fn mutate_and_observe<O: Observer>(
+    store: &Store,
+    config: &EngineConfig,
+    review: &Review,
+    (host, meter): (&dyn Host, Meter<'_>),
+    working: Result<Working, ReferenceError>,
+    (observer, wants_object): (&mut O, bool),
 ) -> Decision {
     let working = match working {
         Ok(working) => working,
@@ -115,7 +129,7 @@ pub(super) fn mutate_observed<O: Observer>(
     let mut run = Run::new(store, config, review, (host, meter), &budget, working);
     run.patch(observer);
     run.reject(observer);
-    run.decide()
+    run.decide(wants_object)
 }
 
 /// The answer when there is no working document: no rule is looked at (6.3, Q-36). A CONNECT has nothing
@@ -510,8 +524,7 @@ impl<'a> Run<'a> {
         self.mark = now;
     }
 
-    fn decide(mut self) -> Decision {
-        let object = self.review.object().cloned().unwrap_or_default();
+    fn decide(mut self, wants_object: bool) -> Decision {
         // Only later rules see changes to the references.
         let mut patch =
             jsonpatch::diff(&without_references(&self.before), &without_references(&self.document));
@@ -528,7 +541,11 @@ impl<'a> Run<'a> {
                 message: "an object that is being deleted cannot be changed".to_owned(),
             });
         }
-        let object = patched(&object, &patch).unwrap_or(object);
+        let object = self.review.object().cloned().unwrap_or_default();
+        let object = match wants_object {
+            true => patched(&object, &patch).unwrap_or(object),
+            false => object,
+        };
         if let Some(more) = self.warnings.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
             self.warnings.truncate(MAX_WARNINGS);
             self.warnings.push(format!("and {more} more warnings"));

@@ -79,7 +79,7 @@ impl Snapshot {
         let by_modrules = |resultant: &Value| {
             let review =
                 Review::of_object(resultant.clone(), Operation::Create, &config.default_namespace);
-            let decision = modrule::mutate(&self.modrules, config, &review, (host, meter));
+            let decision = modrule::mutate(&self.modrules, config, &review, (host, meter), true);
             (!decision.patch.is_empty()).then_some(decision.object)
         };
         let request = ExpansionRequest {

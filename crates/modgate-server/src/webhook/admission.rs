@@ -201,9 +201,15 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 let counts = app.gatekeeper.log_stats && webhook == Webhook::Admit;
                 let statistics = counts.then(Statistics::default);
                 let meter = meter(&host, deadline.into_std(), statistics.as_ref());
-                let (policies, bytes, waited) = (&policies, body.len(), slot.waited());
-                let conditions =
-                    Conditions { policies, host: &host, meter, template, bytes, waited };
+                let conditions = Conditions {
+                    policies: &policies,
+                    host: &host,
+                    meter,
+                    template,
+                    bytes: body.len(),
+                    waited: slot.waited(),
+                    is_recorded: app.traffic.is_on(),
+                };
                 let answer = evaluate(app, webhook, conditions, &review, head);
                 app.metrics.evaluated(webhook, started.elapsed());
                 answer
@@ -541,7 +547,7 @@ fn respond_with(
     record::denials(webhook, review, &decision);
     app.metrics.found(&decision);
     let patch = (decision.allowed && !decision.patch.is_empty())
-        .then(|| jsonpatch::to_value(&decision.patch).to_json());
+        .then(|| jsonpatch::to_json(&decision.patch));
     let forbidden = if decision.code == 403 { "Forbidden" } else { "" };
     let (reason, message) = match (route.task, route.words) {
         (_, Words::KubeMod) => (decision.reason, String::new()),

@@ -80,15 +80,18 @@ pub(super) struct Conditions<'a> {
     pub(super) bytes: usize,
     /// How long it waited for its slot.
     pub(super) waited: Duration,
+    /// Whether its decision may be recorded or compared: the answer has no object.
+    pub(super) is_recorded: bool,
 }
 
 /// Runs the stages of a webhook.
 pub(super) fn decide(review: &Review, stages: Stages, conditions: Conditions<'_>) -> Decision {
-    let Conditions { policies, host, meter, template, .. } = conditions;
+    let Conditions { policies, host, meter, template, is_recorded, .. } = conditions;
     ARENA.with_borrow_mut(|arena| {
         let mut evaluation = Evaluation::new(host, &policies.inventory, arena);
         evaluation.meter = meter;
         evaluation.templates_may_follow = template == Template::Follows;
+        evaluation.wants_object = is_recorded;
         let is_traced =
             stages == Stages::CONSTRAINTS && trace::is_wanted(review, &policies.snapshot);
         let decision = if is_traced {
