@@ -55,6 +55,11 @@ impl Limited {
 
 impl Write for Limited {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        let fits = self.more == 0 && self.out.len() + text.len() <= FIELD_BYTES;
+        if fits && (!self.escapes || text.bytes().all(|byte| matches!(byte, b' '..=b'~'))) {
+            self.out.push_str(text);
+            return Ok(());
+        }
         for character in text.chars() {
             if self.more > 0 || self.out.len() >= FIELD_BYTES {
                 self.more += character.len_utf8();
