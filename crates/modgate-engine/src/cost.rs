@@ -103,9 +103,11 @@ const SHARDS: usize = 8;
 #[derive(Clone, Default)]
 pub(crate) struct Usage {
     /// Those that threads have counted in: most policies take part in few reviews.
-    shards: Arc<[OnceLock<Box<Shard>>; SHARDS]>,
+    shards: Arc<OnceLock<Box<Shards>>>,
     conduct: Conduct,
 }
+
+type Shards = [OnceLock<Box<Shard>>; SHARDS];
 
 /// On cache lines of its own.
 #[derive(Default)]
@@ -119,7 +121,8 @@ struct Shard {
 
 impl Usage {
     pub(crate) fn add(&self, shard: usize, cost: Cost) {
-        let Some(shard) = self.shards.get(shard % SHARDS) else { return };
+        let shards = self.shards.get_or_init(Box::default);
+        let Some(shard) = shards.get(shard % SHARDS) else { return };
         let shard = shard.get_or_init(Box::default);
         let seconds = cost.time.as_secs().saturating_mul(1_000_000_000);
         let nanoseconds = seconds.saturating_add(u64::from(cost.time.subsec_nanos()));
@@ -160,7 +163,9 @@ impl Usage {
     pub(crate) fn total(&self) -> Cost {
         let sum = |of: fn(&Shard) -> &AtomicU64| {
             self.shards
-                .iter()
+                .get()
+                .into_iter()
+                .flat_map(|shards| shards.iter())
                 .filter_map(OnceLock::get)
                 .map(|shard| of(shard).load(Ordering::Relaxed))
                 .fold(0, u64::wrapping_add)

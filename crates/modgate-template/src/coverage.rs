@@ -49,7 +49,7 @@ impl Counts {
         for node in nodes {
             let (at, decides) = match node {
                 Node::Action(pipe) => (pipe.pos, false),
-                Node::Template { pos, .. } => (*pos, false),
+                Node::Template(call) => (call.pos, false),
                 Node::Branch(branch) => {
                     self.list(&branch.list);
                     self.list(branch.otherwise.as_deref().unwrap_or_default());

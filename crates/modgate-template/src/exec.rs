@@ -15,7 +15,9 @@ use crate::{
     number::Number,
     print,
     program::Program,
-    syntax::{Branch, BranchKind, Command, Expr, ExprKind, Node, Pipeline, Pos, VarId},
+    syntax::{
+        Branch, BranchKind, Call, Command, Expr, ExprKind, Node, Pipeline, Pos, VarId, Variable,
+    },
     text::{Text, quote},
     val::{Kind, List, Map, Val},
 };
@@ -23,6 +25,9 @@ use crate::{
 /// How many blocks, parentheses and template calls may be open at once. Go allows 100,000 template
 /// calls; this many fit a thread's stack.
 const MAX_DEPTH: usize = 250;
+
+/// The room that a rendering has from the start, at most: most results are about as long as their templates.
+const MAX_ROOM: usize = 1 << 10;
 
 /// The variable `$`.
 const DOLLAR: VarId = 0;
@@ -46,7 +51,7 @@ pub(crate) fn run<'a>(
         counts,
         name: &program.name,
         cx,
-        out: Vec::new(),
+        out: Vec::with_capacity(program.text.len().min(MAX_ROOM)),
         vars: vec![(DOLLAR, dot.clone())],
         depth: 0,
         at: At::Nothing,
@@ -79,7 +84,7 @@ enum At<'a> {
     Command(&'a Command),
     Expr(&'a Expr),
     /// A `template` action.
-    Call(Pos, &'a Str, Option<&'a Pipeline>),
+    Call(&'a Call),
 }
 
 impl At<'_> {
@@ -89,7 +94,7 @@ impl At<'_> {
             Self::Pipe(pipe) => pipe.pos,
             Self::Command(command) => command.pos,
             Self::Expr(expr) => expr.pos,
-            Self::Call(pos, ..) => *pos,
+            Self::Call(call) => call.pos,
         }
     }
 }
@@ -101,9 +106,9 @@ impl fmt::Display for At<'_> {
             Self::Pipe(pipe) => pipe.fmt(f),
             Self::Command(command) => command.fmt(f),
             Self::Expr(expr) => expr.fmt(f),
-            Self::Call(_, name, pipe) => {
-                write!(f, "{{{{template {}", quote(name.as_bytes()))?;
-                if let Some(pipe) = pipe {
+            Self::Call(call) => {
+                write!(f, "{{{{template {}", quote(call.name.as_bytes()))?;
+                if let Some(pipe) = &call.pipe {
                     write!(f, " {pipe}")?;
                 }
                 f.write_str("}}")
@@ -134,7 +139,7 @@ impl<'a> Run<'a> {
     }
 
     fn exhausted(&self, exhausted: Exhausted) -> RenderError {
-        let name = self.program.name.clone();
+        let name = self.program.name.to_string();
         RenderError::Exhausted { name, exhausted, span: self.span() }
     }
 
@@ -191,9 +196,7 @@ impl<'a> Run<'a> {
                 return self.range(dot, branch);
             }
             Node::Branch(branch) => return self.if_or_with(dot, branch),
-            Node::Template { pos, name, pipe } => {
-                self.template(dot, *pos, name, pipe.as_ref())?;
-            }
+            Node::Template(call) => self.template(dot, call)?,
             Node::Break => return Ok(Flow::Break),
             Node::Continue => return Ok(Flow::Continue),
         }
@@ -343,15 +346,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn template(
-        &mut self,
-        dot: &Val<'a>,
-        pos: Pos,
-        name: &'a Str,
-        pipe: Option<&'a Pipeline>,
-    ) -> Result<()> {
-        self.at = At::Call(pos, name, pipe);
-        self.reach(pos);
+    fn template(&mut self, dot: &Val<'a>, call: &'a Call) -> Result<()> {
+        let Call { pos, name, pipe } = call;
+        self.at = At::Call(call);
+        self.reach(*pos);
         let Some(tree) = self.program.tree(name) else {
             return self.fail(format!("template {} not defined", quote(name.as_bytes())));
         };
@@ -402,8 +400,8 @@ impl<'a> Run<'a> {
                 self.at = At::Expr(first);
                 return self.fields(dot, dot.clone(), first, fields, &command.args, last);
             }
-            ExprKind::Chain(inner, fields) => {
-                return self.chain(dot, first, inner, fields, &command.args, last);
+            ExprKind::Chain(parts) => {
+                return self.chain(dot, first, parts, &command.args, last);
             }
             ExprKind::Function(function) => {
                 self.at = At::Expr(first);
@@ -413,12 +411,12 @@ impl<'a> Run<'a> {
                 self.not_a_function(command, &last)?;
                 return self.nested(dot, pipe);
             }
-            ExprKind::Variable { id, fields, .. } => {
+            ExprKind::Variable(variable) => {
                 self.at = At::Expr(first);
-                if fields.is_empty() {
+                if variable.fields.is_empty() {
                     self.not_a_function(command, &last)?;
                 }
-                return self.variable(dot, first, *id, fields, &command.args, last);
+                return self.variable(dot, first, variable, &command.args, last);
             }
             ExprKind::Dot
             | ExprKind::Nil
@@ -457,15 +455,11 @@ impl<'a> Run<'a> {
         &mut self,
         dot: &Val<'a>,
         node: &'a Expr,
-        id: VarId,
-        fields: &'a [Str],
+        Variable { id, name, fields }: &'a Variable,
         args: &'a [Expr],
         last: Option<Val<'a>>,
     ) -> Result<Val<'a>> {
-        let Some((_, value)) = self.vars.iter().rev().find(|(name, _)| *name == id) else {
-            let ExprKind::Variable { name, .. } = &node.kind else {
-                return self.fail("undefined variable");
-            };
+        let Some((_, value)) = self.vars.iter().rev().find(|(known, _)| known == id) else {
             return self.fail(format!("undefined variable: {name}"));
         };
         let value = value.clone();

@@ -9,13 +9,13 @@ use crate::syntax::{Tree, Trees};
 /// A parsed template, as it is run.
 #[derive(Debug)]
 pub(crate) struct Program {
-    pub(crate) name: String,
-    pub(crate) text: String,
+    pub(crate) name: Box<str>,
+    pub(crate) text: Box<str>,
     pub(crate) trees: Trees,
     /// The output of a template without actions.
-    pub(crate) constant: Option<String>,
+    pub(crate) constant: Option<Box<str>>,
     /// The functions it calls whose result depends on more than the data.
-    pub(crate) impure: Vec<&'static str>,
+    pub(crate) impure: Box<[&'static str]>,
     /// Expressions that the template spells out.
     pub(crate) regexes: BTreeMap<Box<str>, GoRegex>,
 }

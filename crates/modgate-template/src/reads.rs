@@ -25,8 +25,8 @@ fn nodes(list: &[Node], is_data: bool, found: &mut Vec<Vec<Str>>) {
                 nodes(&branch.list, keeps_dot, found);
                 nodes(branch.otherwise.as_deref().unwrap_or_default(), is_data, found);
             }
-            Node::Template { pipe, .. } => {
-                pipe.iter().for_each(|pipe| pipeline(pipe, is_data, found));
+            Node::Template(call) => {
+                call.pipe.iter().for_each(|pipe| pipeline(pipe, is_data, found));
             }
             Node::Text(_) | Node::Break | Node::Continue => {}
         }
@@ -42,12 +42,12 @@ fn pipeline(pipe: &Pipeline, is_data: bool, found: &mut Vec<Vec<Str>>) {
 
 fn expr(it: &Expr, is_data: bool, found: &mut Vec<Vec<Str>>) {
     match &it.kind {
-        ExprKind::Field(fields) if is_data => found.push(fields.clone()),
-        ExprKind::Variable { id: 0, fields, .. } if !fields.is_empty() => {
-            found.push(fields.clone());
+        ExprKind::Field(fields) if is_data => found.push(fields.to_vec()),
+        ExprKind::Variable(it) if it.id == 0 && !it.fields.is_empty() => {
+            found.push(it.fields.to_vec());
         }
         ExprKind::Pipeline(pipe) => pipeline(pipe, is_data, found),
-        ExprKind::Chain(inner, _) => expr(inner, is_data, found),
+        ExprKind::Chain(parts) => expr(&parts.0, is_data, found),
         _ => {}
     }
 }

@@ -6,6 +6,7 @@ mod parse;
 mod print;
 
 pub(crate) use ast::{
-    Branch, BranchKind, Command, Expr, ExprKind, Node, Pipeline, Pos, Tree, Trees, VarId,
+    Branch, BranchKind, Call, Command, Expr, ExprKind, Fields, Node, Pipeline, Pos, Tree, Trees,
+    VarId, Variable,
 };
 pub(crate) use parse::parse;

@@ -71,11 +71,11 @@ impl Template {
         impure.dedup();
         let constant = parsed.trees.get(name).and_then(Tree::constant);
         let program = Program {
-            name: name.to_owned(),
-            text: text.to_owned(),
+            name: name.into(),
+            text: text.into(),
             trees: parsed.trees,
-            constant,
-            impure,
+            constant: constant.map(String::into_boxed_str),
+            impure: impure.into(),
             regexes: parsed.regexes,
         };
         Ok(Self { program: Arc::new(program), counts: None })

@@ -7,7 +7,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -36,7 +36,8 @@ pub(crate) struct Conduct(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     demoted: AtomicBool,
-    record: Mutex<Record>,
+    /// None for most policies.
+    record: OnceLock<Box<Mutex<Record>>>,
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +57,7 @@ impl Conduct {
         if !self.is_demoted() {
             return limits;
         }
-        let mut record = self.0.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut record = self.record();
         let now = uptime();
         if now < record.until {
             return Limits { time: limits.time / SHARE, ..limits };
@@ -78,7 +79,7 @@ impl Conduct {
         if took < limits.time / LEAST || self.is_demoted() || !ran_out() {
             return;
         }
-        let mut record = self.0.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut record = self.record();
         let now = uptime();
         if now.saturating_sub(record.first) > WINDOW {
             record.strikes = 0;
@@ -95,6 +96,11 @@ impl Conduct {
         record.times += 1;
         record.strikes = 0;
         self.0.demoted.store(true, Ordering::Relaxed);
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        let record = self.0.record.get_or_init(Box::default);
+        record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_demoted(&self) -> bool {

@@ -186,7 +186,7 @@ impl PatchStep {
 #[derive(Debug)]
 pub(crate) enum PatchValue {
     /// The same for every object; with the text it was read from, if any.
-    Constant(Value, Option<String>),
+    Constant(Value, Option<Box<str>>),
     /// Not YAML, whatever the object: the rule's patch cannot be calculated.
     Broken(String),
     /// Rendered for each item.
@@ -597,7 +597,7 @@ fn patch_step(
             None => PatchValue::Constant(Value::Null, None),
             Some(template) => match template.as_constant() {
                 Some(text) => match yaml::value(text) {
-                    Ok(value) => PatchValue::Constant(value, Some(text.to_owned())),
+                    Ok(value) => PatchValue::Constant(value, Some(text.into())),
                     Err(error) => PatchValue::Broken(error.to_string()),
                 },
                 None => PatchValue::Template(template),

@@ -16,7 +16,7 @@ pub struct PathTemplate {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
-    Literal(String),
+    Literal(Box<str>),
     Key(usize),
 }
 
@@ -36,7 +36,7 @@ pub struct PathError {
 impl PathTemplate {
     /// The path of an operation without `select`: `#` is an ordinary character.
     pub fn literal(path: &str) -> Self {
-        Self { parts: vec![Part::Literal(path.to_owned())], last: None }
+        Self { parts: vec![Part::Literal(path.into())], last: None }
     }
 
     /// The path of an operation with `select`: `#` and digits are a placeholder.
@@ -52,7 +52,7 @@ impl PathTemplate {
                 literal.push('#');
             } else {
                 if !literal.is_empty() {
-                    parts.push(Part::Literal(std::mem::take(&mut literal)));
+                    parts.push(Part::Literal(std::mem::take(&mut literal).into()));
                 }
                 // A number too large to read is beyond any captured key all the same.
                 parts.push(Part::Key(number.parse().unwrap_or(usize::MAX)));
@@ -61,7 +61,7 @@ impl PathTemplate {
         }
         literal.push_str(rest);
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal));
+            parts.push(Part::Literal(literal.into()));
         }
         let last = match parts.as_slice() {
             [.., Part::Literal(before), Part::Key(key)] if before.ends_with('/') => Some(*key),

@@ -1,7 +1,9 @@
 //! The loaded rules and how those a request concerns are found (5.2, 5.3).
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    borrow::Borrow,
+    cmp::Ordering,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, RwLock},
 };
 
@@ -17,7 +19,7 @@ use crate::PolicyId;
 /// Rules in their total order, indexed. Immutable; [`Store::with`] makes the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    by_id: BTreeMap<PolicyId, Arc<CompiledModRule>>,
+    by_id: BTreeSet<ById>,
     /// Sorted by tier, then cluster-rules namespaces before others, then name (5.3), then
     /// namespace.
     ordered: Vec<Entry>,
@@ -27,6 +29,36 @@ pub(crate) struct Store {
     cluster: Vec<(Option<Arc<GoRegex>>, Bucket)>,
     /// For namespaces asked about lately, which of `cluster` reach them.
     reaching: RwLock<HashMap<Str, Arc<[usize]>>>,
+}
+
+/// A rule in the order of its id.
+#[derive(Debug, Clone)]
+struct ById(Arc<CompiledModRule>);
+
+impl Borrow<PolicyId> for ById {
+    fn borrow(&self) -> &PolicyId {
+        &self.0.id
+    }
+}
+
+impl PartialEq for ById {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id == other.0.id
+    }
+}
+
+impl Eq for ById {}
+
+impl PartialOrd for ById {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ById {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.id.cmp(&other.0.id)
+    }
 }
 
 /// How many namespaces [`Store::reaching`] remembers.
@@ -210,13 +242,14 @@ impl Store {
         let mut by_id = self.by_id.clone();
         for (id, rule) in changes {
             match rule {
-                Some(rule) => by_id.insert(id, rule),
-                None => by_id.remove(&id),
-            };
+                Some(rule) => drop(by_id.replace(ById(rule))),
+                None => drop(by_id.take(&id)),
+            }
         }
         let in_cluster =
             |rule: &CompiledModRule| cluster_rules_namespaces.contains(&rule.id.namespace);
-        let mut ordered: Vec<Arc<CompiledModRule>> = by_id.values().cloned().collect();
+        let mut ordered: Vec<Arc<CompiledModRule>> =
+            by_id.iter().map(|ById(rule)| Arc::clone(rule)).collect();
         ordered.sort_by(|a, b| {
             let key = |rule: &CompiledModRule| (rule.tier, !in_cluster(rule));
             key(a)
@@ -225,7 +258,8 @@ impl Store {
                 .then_with(|| a.id.namespace.cmp(&b.id.namespace))
         });
         let shared = Shared::of(&ordered);
-        let mut store = Self { by_id, ..Self::default() };
+        let room = Vec::with_capacity(ordered.len());
+        let mut store = Self { by_id, ordered: room, ..Self::default() };
         let mut targets: HashMap<Option<&str>, usize> = HashMap::new();
         for (position, rule) in (0_u32..).zip(&ordered) {
             let entry = Entry { position, shared: shared.numbers(rule), rule: Arc::clone(rule) };

@@ -229,7 +229,7 @@ fn operations(
             position: steps.get(*step).and_then(|step| step.position),
             path: operation.path.clone(),
             rendered: rendered.clone().or_else(|| match &steps.get(*step)?.value {
-                PatchValue::Constant(_, text) => text.clone(),
+                PatchValue::Constant(_, text) => text.as_deref().map(str::to_owned),
                 PatchValue::Broken(_) | PatchValue::Template(_) => None,
             }),
             value: operation.value.clone(),

@@ -109,6 +109,7 @@ impl Rules {
             }
         }
         if places.is_empty() {
+            self.always.shrink_to_fit();
             return;
         }
         let mut selects: Vec<Option<Select>> = Vec::new();
@@ -139,7 +140,11 @@ impl Rules {
                 select.lists.get_mut(at).into_iter().for_each(|list| list.push(entry.clone()));
             }
         }
-        *self = Self { always, selects: selects.into_iter().flatten().collect() };
+        always.shrink_to_fit();
+        let mut selects: Vec<Select> = selects.into_iter().flatten().collect();
+        let lists = selects.iter_mut().flat_map(|select| &mut select.lists);
+        lists.for_each(Vec::shrink_to_fit);
+        *self = Self { always, selects };
     }
 
     /// The rules to visit, some perhaps more than once. Returns whether the document's values were

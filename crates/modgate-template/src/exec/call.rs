@@ -128,12 +128,10 @@ impl<'a> Run<'a> {
                 };
             }
             ExprKind::Field(fields) => self.fields(dot, dot.clone(), expr, fields, &[], None)?,
-            ExprKind::Variable { id, fields, .. } => {
-                self.variable(dot, expr, *id, fields, &[], None)?
-            }
+            ExprKind::Variable(variable) => self.variable(dot, expr, variable, &[], None)?,
             ExprKind::Pipeline(pipe) => self.nested(dot, pipe)?,
             ExprKind::Function(function) => self.call(dot, function, At::Expr(expr), &[], None)?,
-            ExprKind::Chain(inner, fields) => self.chain(dot, expr, inner, fields, &[], None)?,
+            ExprKind::Chain(parts) => self.chain(dot, expr, parts, &[], None)?,
             ExprKind::Bool(_) | ExprKind::Number(_) | ExprKind::Text(_) => {
                 return self.literal(ty, expr);
             }

@@ -6,7 +6,7 @@ use super::{At, Result, Run};
 use crate::{
     Data,
     funcs::method,
-    syntax::{Expr, ExprKind},
+    syntax::{Expr, ExprKind, Fields},
     text::Text,
     val::Val,
 };
@@ -36,8 +36,7 @@ impl<'a> Run<'a> {
         &mut self,
         dot: &Val<'a>,
         node: &'a Expr,
-        inner: &'a Expr,
-        fields: &'a [Str],
+        (inner, fields): &'a (Expr, Fields),
         args: &'a [Expr],
         last: Option<Val<'a>>,
     ) -> Result<Val<'a>> {

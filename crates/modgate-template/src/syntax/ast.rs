@@ -74,14 +74,23 @@ impl Tree {
     }
 }
 
+/// What there is little of is behind a pointer: thousands of policies keep their templates.
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     Text(Box<str>),
-    Action(Pipeline),
+    Action(Box<Pipeline>),
     Branch(Box<Branch>),
-    Template { pos: Pos, name: Str, pipe: Option<Pipeline> },
+    Template(Box<Call>),
     Break,
     Continue,
+}
+
+/// A `template` action.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) pos: Pos,
+    pub(crate) name: Str,
+    pub(crate) pipe: Option<Pipeline>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +128,7 @@ pub(crate) struct Command {
 }
 
 /// `.a.b.c` without the leading receiver.
-pub(crate) type Fields = Vec<Str>;
+pub(crate) type Fields = Box<[Str]>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Expr {
@@ -137,16 +146,20 @@ pub(crate) enum ExprKind {
     /// `.a.b`
     Field(Fields),
     /// `$x.a.b`
-    Variable {
-        id: VarId,
-        name: Str,
-        fields: Fields,
-    },
+    Variable(Box<Variable>),
     Function(&'static Function),
     /// `( … )`
     Pipeline(Box<Pipeline>),
     /// `( … ).a.b` or `function.a.b`
-    Chain(Box<Expr>, Fields),
+    Chain(Box<(Expr, Fields)>),
+}
+
+/// `$x.a.b`
+#[derive(Debug, Clone)]
+pub(crate) struct Variable {
+    pub(crate) id: VarId,
+    pub(crate) name: Str,
+    pub(crate) fields: Fields,
 }
 
 /// A string constant; Go strings may hold any bytes.

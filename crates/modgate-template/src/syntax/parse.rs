@@ -10,8 +10,8 @@ use modgate_value::{
 
 use super::{
     ast::{
-        Branch, BranchKind, Command, Expr, ExprKind, Fields, Literal, Node, Pipeline, Tree, Trees,
-        VarId,
+        Branch, BranchKind, Call, Command, Expr, ExprKind, Fields, Literal, Node, Pipeline, Tree,
+        Trees, VarId, Variable,
     },
     lex::{Kind, Lexer, Token},
 };
@@ -328,7 +328,7 @@ impl<'t> Parser<'t> {
             Kind::Template => self.template()?,
             _ => {
                 self.back();
-                Node::Action(self.pipeline("command", Kind::RightDelim)?)
+                Node::Action(Box::new(self.pipeline("command", Kind::RightDelim)?))
             }
         };
         Ok(Item::Node(node))
@@ -390,7 +390,7 @@ impl<'t> Parser<'t> {
         let name = self.template_name(&token, CONTEXT)?;
         let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
         self.separate_tree(name.clone(), CONTEXT)?;
-        Ok(Node::Template { pos: token.start, name, pipe: Some(pipe) })
+        Ok(Node::Template(Box::new(Call { pos: token.start, name, pipe: Some(pipe) })))
     }
 
     fn template(&mut self) -> Result<Node> {
@@ -402,7 +402,7 @@ impl<'t> Parser<'t> {
             self.back();
             pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
         }
-        Ok(Node::Template { pos: token.start, name, pipe })
+        Ok(Node::Template(Box::new(Call { pos: token.start, name, pipe })))
     }
 
     fn template_name(&self, token: &Token, context: &str) -> Result<Str> {
@@ -586,15 +586,19 @@ impl<'t> Parser<'t> {
         if chain.kind != Kind::Field {
             return Ok(Some(term));
         }
-        let mut chained = Fields::new();
+        let mut chained: Vec<Str> = Vec::new();
         while self.peek().kind == Kind::Field {
             let token = self.next();
             chained.push(self.source(&token).get(1..).unwrap_or_default().into());
         }
+        let longer = |fields: &Fields| fields.iter().chain(&chained).cloned().collect();
         match &mut term.kind {
-            ExprKind::Field(fields) | ExprKind::Variable { fields, .. } => {
-                fields.reserve_exact(chained.len());
-                fields.append(&mut chained);
+            ExprKind::Field(fields) => {
+                *fields = longer(fields);
+                term.pos = chain.start;
+            }
+            ExprKind::Variable(variable) => {
+                variable.fields = longer(&variable.fields);
                 term.pos = chain.start;
             }
             ExprKind::Bool(_)
@@ -606,7 +610,7 @@ impl<'t> Parser<'t> {
                 return Err(self.error(format!("unexpected . after term {shown}")));
             }
             _ => {
-                let kind = ExprKind::Chain(Box::new(term), chained);
+                let kind = ExprKind::Chain(Box::new((term, chained.into())));
                 term = Expr { pos: chain.start, kind };
             }
         }
@@ -635,9 +639,13 @@ impl<'t> Parser<'t> {
                     let name = quote(text.as_bytes());
                     return Err(self.error(format!("undefined variable {name}")));
                 }
-                ExprKind::Variable { id, name: text.into(), fields: Fields::new() }
+                ExprKind::Variable(Box::new(Variable {
+                    id,
+                    name: text.into(),
+                    fields: Fields::default(),
+                }))
             }
-            Kind::Field => ExprKind::Field(vec![text.get(1..).unwrap_or_default().into()]),
+            Kind::Field => ExprKind::Field([text.get(1..).unwrap_or_default().into()].into()),
             Kind::Bool => ExprKind::Bool(text == "true"),
             Kind::CharConstant => match unquote_char(text) {
                 Some(character) => ExprKind::Number(Box::new(Number::of_char(text, character))),

@@ -43,13 +43,14 @@ impl Display for ExprKind {
             Self::Number(number) => f.write_str(&number.text),
             Self::Text(literal) => f.write_str(&literal.quoted),
             Self::Field(fields) => chain(f, fields),
-            Self::Variable { name, fields, .. } => {
-                f.write_str(name)?;
-                chain(f, fields)
+            Self::Variable(variable) => {
+                f.write_str(&variable.name)?;
+                chain(f, &variable.fields)
             }
             Self::Function(function) => f.write_str(function.name),
             Self::Pipeline(pipe) => write!(f, "({pipe})"),
-            Self::Chain(first, fields) => {
+            Self::Chain(parts) => {
+                let (first, fields) = &**parts;
                 first.kind.fmt(f)?;
                 chain(f, fields)
             }
