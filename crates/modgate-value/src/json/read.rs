@@ -119,8 +119,8 @@ pub fn parse_within(text: &[u8], bounds: &Bounds<'_>) -> Result<Partial, ParseEr
         values_left: bounds.max_values,
         left_out: bounds.left_out,
         is_whole: true,
-        members: Vec::new(),
-        elements: Vec::new(),
+        members: Vec::with_capacity(ROOM.min(text.len() / 8)),
+        elements: Vec::with_capacity(ROOM.min(text.len() / 8)),
         text_read: String::new(),
     };
     let result = reader.document();
@@ -135,6 +135,9 @@ pub fn parse_within(text: &[u8], bounds: &Bounds<'_>) -> Result<Partial, ParseEr
         }
     })
 }
+
+/// Members and elements of open containers that there is room for from the start, in all but short texts.
+const ROOM: usize = 32;
 
 /// Text with U+FFFD for each byte that is not UTF-8. (Rust's own conversion has one for each run of
 /// bytes that could have begun a character.)
@@ -366,6 +369,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes the opening bracket of so many values, and the space behind it.
+    #[inline]
     fn enter(&mut self, depth: usize, values: usize) -> Result<(), ParseErrorKind> {
         if depth >= self.max_depth {
             return Err(ParseErrorKind::TooDeep(self.max_depth));
@@ -377,6 +381,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes what follows a part of a container: a comma, or the bracket that closes it.
+    #[inline]
     fn goes_on(&mut self, close: u8) -> Result<bool, ParseErrorKind> {
         self.skip_space();
         if self.take(b',') {
@@ -525,12 +530,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     fn skip_space(&mut self) {
         while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
             self.at += 1;
         }
     }
 
+    #[inline]
     fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
