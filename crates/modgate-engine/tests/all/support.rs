@@ -110,7 +110,20 @@ pub(crate) fn explained(
     let decision = snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver);
     let mut trace = Trace::default();
     assert_eq!(decision, snapshot.decide(review, stages, &mut evaluation, &mut trace));
+    without_object(snapshot, (review, stages), &mut evaluation, &decision);
     (decision, trace.modrules)
+}
+
+/// A caller that does not read the object gets the same decision.
+fn without_object(
+    snapshot: &Snapshot,
+    (review, stages): (&Review, Stages),
+    evaluation: &mut Evaluation<'_>,
+    expected: &Decision,
+) {
+    evaluation.wants_object = false;
+    let decision = snapshot.decide(review, stages, evaluation, &mut NoopObserver);
+    assert_eq!(Decision { object: expected.object.clone(), ..decision }, *expected);
 }
 
 /// Runs stages of a request, silently and watched: both come to the same.
@@ -120,5 +133,6 @@ pub(crate) fn decide(snapshot: &Snapshot, review: &Review, stages: Stages) -> De
     let decision = snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver);
     let watched = snapshot.decide(review, stages, &mut evaluation, &mut Trace::default());
     assert_eq!(decision, watched);
+    without_object(snapshot, (review, stages), &mut evaluation, &decision);
     decision
 }
