@@ -370,6 +370,8 @@ pub(crate) struct Spent {
     pub(crate) cost: u64,
     pub(crate) steps: u64,
     pub(crate) bytes: u64,
+    /// Bytes that were given back.
+    pub(crate) released: u64,
 }
 
 impl Spent {
@@ -377,11 +379,17 @@ impl Spent {
         self.cost = self.cost.saturating_add(more.cost);
         self.steps = self.steps.saturating_add(more.steps);
         self.bytes = self.bytes.saturating_add(more.bytes);
+        self.released = self.released.saturating_add(more.released);
     }
 
     /// The spent part so far.
     pub(crate) fn so_far(budget: &Budget<'_>) -> Self {
-        Self { cost: 0, steps: budget.steps_spent(), bytes: budget.bytes_spent() }
+        Self {
+            cost: 0,
+            steps: budget.steps_spent(),
+            bytes: budget.bytes_spent(),
+            released: budget.bytes_released(),
+        }
     }
 }
 

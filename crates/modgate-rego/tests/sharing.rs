@@ -132,9 +132,13 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
+    cases_of(&POLICIES, LIB)
+}
+
+fn cases_of(policies: &[&str], lib: &str) -> Vec<Case> {
     let mut cases = Vec::new();
-    for policy in POLICIES {
-        let modules: Vec<_> = [("policy", policy), ("lib", LIB)]
+    for policy in policies {
+        let modules: Vec<_> = [("policy", *policy), ("lib", lib)]
             .iter()
             .map(|(name, text)| {
                 let module = parse_module(name, text, RegoVersion::V1);
@@ -253,6 +257,54 @@ fn too_small_budgets_end_the_same_evaluations() {
             );
         }
     }
+}
+
+/// A search in a long text takes memory for a time. Who shares what it found needs as much to be left as it took, and not
+/// as little as was left of it.
+#[test]
+fn what_took_memory_for_a_time_is_paid_for_as_if_it_took_it_again() {
+    let lib = r#"package lib
+found if regex.match("[a-z]{1,60}[0-9]{2,9}!", input.review.long)
+named contains name if { some name in input.review.names; found }
+shouted contains upper(name) if some name in named
+matches(text, times) if {
+    is_string(text)
+    count(text) > times
+    not startswith(text, "!")
+    not endswith(text, "?")
+    times > 0
+    contains(text, "a")
+    not text == "a"
+    not contains(text, "?")
+    regex.match("[a-z]{1,50}[0-9]{2,9}!", text)
+}
+many := [upper(input.review.long) | [1, 2, 3][_]]
+"#;
+    let policies = [
+        "package t\nviolation contains \"found\" if data.lib.found",
+        "package t\nviolation contains count(data.lib.many) if { count(data.lib.many) > 1; data.lib.found }",
+        "package t\nviolation contains name if some name in data.lib.named",
+        "package t\nviolation contains name if { count(data.lib.many) > 2; some name in data.lib.shouted }",
+        "package t\nviolation contains \"matches\" if data.lib.matches(input.review.long, 3)",
+        "package t\nviolation contains \"many\" if { count(data.lib.many) > 0; data.lib.matches(input.review.long, 3) }",
+    ];
+    let cases = cases_of(&policies, lib);
+    let long = format!("{}7777!", "a".repeat(60_000));
+    let review = json(&format!("{{\"long\": \"{long}\", \"names\": [\"a\", \"b\"]}}"));
+    let mut ends = std::collections::BTreeSet::new();
+    let order: Vec<&Case> = cases.iter().chain(&cases).collect();
+    // The first evaluation of a process that needs a pattern also pays for compiling it.
+    run(&order, &review, Limits::UNLIMITED, false);
+    let together = run(&order, &review, Limits::UNLIMITED, true);
+    assert_eq!(run(&order, &review, Limits::UNLIMITED, false), together);
+    assert!(together.iter().all(|(found, ..)| *found != Ok(Some("set()".to_owned()))));
+    for bytes in (0..6_000_000).step_by(150_000) {
+        let limits = Limits { bytes, ..Limits::UNLIMITED };
+        let apart = verdicts(&order, &review, limits, false);
+        ends.insert(apart.iter().filter(|found| found.is_err()).count());
+        assert_eq!(verdicts(&order, &review, limits, true), apart, "{bytes} bytes");
+    }
+    assert!(ends.len() > 1 && ends.contains(&0), "budgets make a difference: {ends:?}");
 }
 
 fn verdicts(

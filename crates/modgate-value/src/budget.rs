@@ -83,6 +83,8 @@ pub struct Budget<'a> {
     parent: Option<&'a Budget<'a>>,
     /// The steps and bytes that the parent has been charged for.
     settled: Cell<(u64, u64)>,
+    /// Bytes that were given back.
+    released: Cell<u64>,
     ran_out: Cell<bool>,
 }
 
@@ -97,6 +99,7 @@ impl<'a> Budget<'a> {
             deadline: clock.now().saturating_add(limits.time),
             parent: None,
             settled: Cell::default(),
+            released: Cell::default(),
             ran_out: Cell::default(),
         }
     }
@@ -129,6 +132,7 @@ impl<'a> Budget<'a> {
             deadline: now.saturating_add(granted.time),
             parent: Some(self),
             settled: Cell::default(),
+            released: Cell::default(),
             ran_out: Cell::default(),
         }
     }
@@ -175,12 +179,15 @@ impl<'a> Budget<'a> {
     }
 
     /// Charges at once for work that need not be done again: whether enough is left of everything. If not, nothing is
-    /// charged.
-    pub fn pay(&self, steps: u64, bytes: u64) -> bool {
+    /// charged. The work also took `released` bytes for a time, which must be left, too.
+    pub fn pay(&self, steps: u64, bytes: u64, released: u64) -> bool {
         let (before, held) = (self.steps_left.get(), self.bytes_left.get());
         let (Some(left), Some(room)) = (before.checked_sub(steps), held.checked_sub(bytes)) else {
             return false;
         };
+        if room < released {
+            return false;
+        }
         let is_seen = before / STEPS_PER_TIME_CHECK != left / STEPS_PER_TIME_CHECK
             || held / BYTES_PER_TIME_CHECK != room / BYTES_PER_TIME_CHECK;
         if is_seen && self.check_time().is_err() {
@@ -188,6 +195,7 @@ impl<'a> Budget<'a> {
         }
         self.steps_left.set(left);
         self.bytes_left.set(room);
+        self.released.set(self.released.get().saturating_add(released));
         true
     }
 
@@ -209,10 +217,25 @@ impl<'a> Budget<'a> {
         Ok(capacity.saturating_mul(2).clamp(needed, most) - length)
     }
 
+    /// Charges for work that need not be done again and took `released` bytes more for a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Budget::allocate`].
+    pub fn allocate_again(&self, bytes: u64, released: u64) -> Result<(), Exhausted> {
+        let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.allocate(size(bytes.saturating_add(released)))?;
+        if released > 0 {
+            self.release(size(released));
+        }
+        Ok(())
+    }
+
     /// Gives back `bytes` that were charged and are free again.
     pub fn release(&self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.bytes_left.set(self.bytes_left.get().saturating_add(bytes).min(self.limits.bytes));
+        self.released.set(self.released.get().saturating_add(bytes));
     }
 
     /// Looks at the clock now, for work that takes long without taking steps.
@@ -286,6 +309,11 @@ impl<'a> Budget<'a> {
     pub fn bytes_spent(&self) -> u64 {
         self.limits.bytes - self.bytes_left.get()
     }
+
+    /// Bytes given back so far. Work may end for want of bytes that it would have given back.
+    pub fn bytes_released(&self) -> u64 {
+        self.released.get()
+    }
 }
 
 impl Drop for Budget<'_> {
@@ -341,13 +369,14 @@ mod tests {
     fn all_is_paid_or_nothing() {
         let clock = Hand(Cell::new(0));
         let budget = Budget::new(LIMITS, &clock);
-        assert!(budget.pay(9_000, 90) && !budget.pay(1_001, 0) && !budget.pay(0, 11));
+        assert!(budget.pay(9_000, 90, 10) && !budget.pay(1_001, 0, 0) && !budget.pay(0, 11, 0));
+        assert!(!budget.pay(0, 1, 10) && !budget.pay(0, 0, 11));
         assert!(!budget.ran_out());
         assert_eq!((budget.steps_spent(), budget.bytes_spent()), (9_000, 90));
         clock.0.set(6);
         let late = Budget::new(LIMITS, &clock);
         clock.0.set(12);
-        assert!(!late.pay(9_000, 0) && late.pay(1, 1) && late.ran_out());
+        assert!(!late.pay(9_000, 0, 0) && late.pay(1, 1, 0) && late.ran_out());
         assert_eq!(late.steps_spent(), 1);
     }
 

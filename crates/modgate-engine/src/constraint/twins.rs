@@ -33,6 +33,8 @@ struct Finding {
     violations: Vec<RawViolation>,
     steps: u64,
     bytes: u64,
+    /// Bytes that it took for a time.
+    released: u64,
 }
 
 impl Findings {
@@ -41,7 +43,7 @@ impl Findings {
     pub(super) fn of(&self, twins: Twins, budget: &Budget<'_>) -> Option<Vec<RawViolation>> {
         let all = self.0.borrow();
         let found = all.get(&twins)?;
-        budget.pay(found.steps, found.bytes).then(|| found.violations.clone())
+        budget.pay(found.steps, found.bytes, found.released).then(|| found.violations.clone())
     }
 
     /// Keeps what the first of them has found and paid. That a policy failed may be due to the budget of one.
@@ -51,8 +53,11 @@ impl Findings {
         if failed || budget.ran_out() || all.len() >= MOST {
             return;
         }
-        let (violations, steps, bytes) =
-            (violations.to_vec(), budget.steps_spent(), budget.bytes_spent());
-        all.entry(twins).or_insert(Finding { violations, steps, bytes });
+        all.entry(twins).or_insert_with(|| Finding {
+            violations: violations.to_vec(),
+            steps: budget.steps_spent(),
+            bytes: budget.bytes_spent(),
+            released: budget.bytes_released(),
+        });
     }
 }

@@ -14,7 +14,7 @@ use modgate_engine::{
     cost::Meter,
 };
 use modgate_rego::builtins::Isolated;
-use modgate_value::{Budget, Limits, Value, yaml};
+use modgate_value::{Budget, Limits, Value, budget::Frozen, yaml};
 
 /// The variables and validations of templates; they have many texts in common, and read the same by
 /// other ways or other things by the same text.
@@ -191,12 +191,22 @@ fn found<'c>(
     object: &str,
     limits: Limits,
 ) -> (Vec<Violation>, u64, u64) {
+    found_of(constraints, object, limits, Limits::UNLIMITED)
+}
+
+/// The same with limits for all constraints together.
+fn found_of<'c>(
+    constraints: impl Iterator<Item = &'c CompiledConstraint>,
+    object: &str,
+    limits: Limits,
+    request_limits: Limits,
+) -> (Vec<Violation>, u64, u64) {
     let request = value(&format!(
         "{{operation: CREATE, name: p, kind: {{group: '', version: v1, kind: Pod}}, object: {object}}}"
     ));
     let admission = Admission::of_request(&request, None).expect("a request");
     let inventory = Inventory::default();
-    let budget = Budget::unlimited();
+    let budget = Budget::new(request_limits, &Frozen);
     let evaluation = Evaluation {
         meter: Meter::default(),
         point: EnforcementPoint::Webhook,
@@ -437,4 +447,60 @@ fn equal_parameters_are_printed_as_each_constraint_has_them() {
         }
         assert_eq!(found, expected);
     }
+}
+
+/// A pattern that is not known before takes memory while it is searched for. An evaluation that shares what was found
+/// needs as much to be left.
+#[test]
+fn what_takes_memory_for_a_time_is_found_within_the_same_budgets() {
+    let matches = "object.metadata.name.matches(variables.params.pattern)";
+    let many = |count: u32| format!("{{expression: 'size(lists.range({count})) == 0', message: many}}");
+    let sources = [
+        format!("{{validations: [{{expression: '{matches}', message: other}}]}}"),
+        format!("{{validations: [{}, {{expression: '{matches}', message: other}}]}}", many(40_000)),
+        format!(
+            "{{variables: [{{name: found, expression: '{matches}'}}], validations: [{}, {{expression: \
+             'variables.found', message: other}}]}}",
+            many(20_000)
+        ),
+    ];
+    let options = ConstraintOptions::default();
+    let (mut store, mut plain) = (Store::default(), Vec::new());
+    for (index, source) in sources.iter().enumerate() {
+        let template = format!(
+            "{{apiVersion: templates.gatekeeper.sh/v1, kind: ConstraintTemplate, metadata: {{name: \
+             held{index}}}, spec: {{crd: {{spec: {{names: {{kind: Held{index}}}, validation: \
+             {{legacySchema: true}}}}}}, targets: [{{target: admission.k8s.gatekeeper.sh, code: \
+             [{{engine: K8sNativeValidation, source: {source}}}]}}]}}}}"
+        );
+        let template = CompiledTemplate::compile(&value(&template), &TemplateOptions::default());
+        let template = Arc::new(template.unwrap_or_else(|error| panic!("{error}\n{source}")));
+        store.insert_template(Arc::clone(&template), &options);
+        for name in ["a", "b"] {
+            let constraint = value(&format!(
+                "{{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Held{index}, metadata: {{name: \
+                 {name}}}, spec: {{parameters: {{pattern: '^x[0-9]+$'}}}}}}"
+            ));
+            let source = PolicySource::of_object(constraint.clone());
+            store.insert_constraint(source, &options).expect("a constraint");
+            let constraint =
+                CompiledConstraint::compile(&constraint, Arc::clone(&template), &options);
+            plain.push(constraint.expect("a constraint"));
+        }
+    }
+    let object = "{apiVersion: v1, kind: Pod, metadata: {name: p}}";
+    let mut differ = std::collections::BTreeSet::new();
+    for bytes in (0..6_000_000).step_by(100_000) {
+        let limited = Limits { bytes, ..Limits::UNLIMITED };
+        for (each, all) in [(limited, Limits::UNLIMITED), (Limits::UNLIMITED, limited)] {
+            let shared = found_of(store.constraints().map(AsRef::as_ref), object, each, all);
+            let alone = found_of(plain.iter(), object, each, all);
+            let messages = |found: &[Violation]| -> Vec<String> {
+                found.iter().map(|it| format!("{} {} {}", it.kind, it.constraint, it.message)).collect()
+            };
+            differ.insert(messages(&alone.0));
+            assert_eq!(messages(&shared.0), messages(&alone.0), "{bytes} bytes");
+        }
+    }
+    assert!(differ.len() > 3, "budgets make a difference: {}", differ.len());
 }

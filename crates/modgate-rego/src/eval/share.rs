@@ -9,13 +9,16 @@
 //! To the same end other calls of functions are remembered while one such document or call is
 //! computed, not beyond. What one rule adds to a set is such a document, too
 //! ([`GroupKind::Part`](crate::ir::GroupKind)). Where too little is left to pay at once, the document is computed, and
-//! the evaluation ends where it would end without sharing.
+//! the evaluation ends where it would end without sharing. That includes the bytes that the document took for a time, so a
+//! document that took some is not shared if it reads others: what was left when it took them depends on the evaluation.
 
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
 };
+
+use modgate_value::Budget;
 
 use super::{
     Machine, Stop,
@@ -170,19 +173,29 @@ pub(super) type NotedRead<'a> = (Key, Option<Value<'a>>);
 struct Spent {
     steps: u64,
     bytes: u64,
+    /// Bytes that were given back.
+    released: u64,
 }
 
 impl Spent {
     fn add(&mut self, more: Self) {
         self.steps = self.steps.saturating_add(more.steps);
         self.bytes = self.bytes.saturating_add(more.bytes);
+        self.released = self.released.saturating_add(more.released);
     }
 
     fn without(self, less: Self) -> Self {
         Self {
             steps: self.steps.saturating_sub(less.steps),
             bytes: self.bytes.saturating_sub(less.bytes),
+            released: self.released.saturating_sub(less.released),
         }
+    }
+
+    /// Whether enough is left to do what takes this much.
+    fn fits(self, budget: &Budget<'_>) -> bool {
+        let bytes = self.bytes.saturating_add(self.released);
+        self.steps <= budget.steps_left() && bytes <= budget.bytes_left()
     }
 }
 
@@ -286,12 +299,13 @@ impl<'a> Machine<'a> {
             }
             let before = machine.spent();
             let value = compute(machine)?;
-            let spent = machine.spent().without(before);
+            let all = machine.spent().without(before);
             if let (Some(memo), Some(notes)) = (machine.memo, machine.notes.take()) {
-                let spent = spent.without(notes.elsewhere);
+                let spent = all.without(notes.elsewhere);
                 let mut documents = memo.documents.borrow_mut();
-                if documents.len() < MAX_DOCUMENTS && !notes.incomplete {
-                    let reads = machine.reads.get(notes.start..).unwrap_or_default();
+                let reads = machine.reads.get(notes.start..).unwrap_or_default();
+                let is_payable = all.released == 0 || reads.is_empty();
+                if documents.len() < MAX_DOCUMENTS && !notes.incomplete && is_payable {
                     let reads = machine.heap.kept_slice(reads);
                     documents.insert(key, machine.heap.kept(Shared { value, spent, reads }));
                 }
@@ -325,13 +339,12 @@ impl<'a> Machine<'a> {
     /// Pays for what another evaluation has computed, if enough is left.
     fn pay(&self, memo: &Memo<'a>, spent: Spent) -> Result<bool, Stop> {
         let budget = self.heap.budget();
-        let Spent { steps, bytes } = spent;
-        if steps > budget.steps_left() || bytes > budget.bytes_left() {
+        if !spent.fits(budget) {
             return Ok(false);
         }
-        budget.spend(steps)?;
+        budget.spend(spent.steps)?;
         memo.spare(spent);
-        budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        budget.allocate_again(spent.bytes, spent.released)?;
         Ok(true)
     }
 
@@ -396,6 +409,10 @@ impl<'a> Machine<'a> {
 
     fn spent(&self) -> Spent {
         let budget = self.heap.budget();
-        Spent { steps: budget.steps_spent(), bytes: budget.bytes_spent() }
+        Spent {
+            steps: budget.steps_spent(),
+            bytes: budget.bytes_spent(),
+            released: budget.bytes_released(),
+        }
     }
 }

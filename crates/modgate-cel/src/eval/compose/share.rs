@@ -88,6 +88,7 @@ impl<'a> Evaluation<'a> {
                 cost,
                 steps: now.steps.saturating_sub(before.steps + elsewhere.steps),
                 bytes: now.bytes.saturating_sub(before.bytes + elsewhere.bytes),
+                released: now.released.saturating_sub(before.released + elsewhere.released),
             };
             let basis = self.read_since(start, keys);
             let shared = memo.put((key, exact), (value, spent), basis, self.arena);
@@ -101,6 +102,7 @@ impl<'a> Evaluation<'a> {
             cost: 0,
             steps: elsewhere.steps + now.steps.saturating_sub(before.steps),
             bytes: elsewhere.bytes + now.bytes.saturating_sub(before.bytes),
+            released: elsewhere.released + now.released.saturating_sub(before.released),
         });
         found
     }
@@ -217,8 +219,8 @@ impl<'a> Evaluation<'a> {
     /// An outcome whose dependencies are the same here, when it is paid for; `None` where too little is left.
     fn paid(&self, shared: &'a Shared<'a>, keys: &'a VariableKeys) -> Option<Found<'a>> {
         let mut bill = Bill::default();
-        let Spent { cost, steps, bytes } = shared.spent;
-        bill.add(Spent { cost: 0, steps, bytes }, 0);
+        let cost = shared.spent.cost;
+        bill.add(Spent { cost: 0, ..shared.spent }, 0);
         self.add_basis(&mut bill, shared, keys);
         let value = match self.settle(&bill)? {
             Ok(()) => shared.result,
@@ -391,8 +393,9 @@ impl<'a> Evaluation<'a> {
 
     /// Pays; `None` where too little is left.
     pub(super) fn settle(&self, bill: &Bill) -> Option<Result<(), Exhausted>> {
-        let Spent { cost, steps, bytes } = bill.spent;
-        if steps > self.budget.steps_left() || bytes > self.budget.bytes_left() {
+        let Spent { cost, steps, bytes, released } = bill.spent;
+        let most = bytes.saturating_add(released);
+        if steps > self.budget.steps_left() || most > self.budget.bytes_left() {
             self.forget(bill);
             return None;
         }
@@ -403,8 +406,9 @@ impl<'a> Evaluation<'a> {
             cost: 0,
             steps: elsewhere.steps + steps,
             bytes: elsewhere.bytes + bytes,
+            released: elsewhere.released + released,
         });
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Some(self.budget.spend(steps).and_then(|()| self.budget.allocate(bytes)))
+        let spent = self.budget.spend(steps);
+        Some(spent.and_then(|()| self.budget.allocate_again(bytes, released)))
     }
 }
