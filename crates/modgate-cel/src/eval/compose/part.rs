@@ -25,7 +25,7 @@ impl<'a> Evaluation<'a> {
     ) -> Option<Result<&'a Part<'a>, Exhausted>> {
         let ((memo, _), in_common) = (self.sharing?, self.in_common?);
         let part = memo.part(std::ptr::from_ref(call).addr())?;
-        let Spent { cost, steps, bytes } = part.spent;
+        let Spent { cost, steps, bytes, released } = part.spent;
         if cost > left {
             return None;
         }
@@ -38,7 +38,8 @@ impl<'a> Evaluation<'a> {
         if let Err(exhausted) = self.settle(&bill)? {
             return Some(Err(exhausted));
         }
-        if steps > self.budget.steps_left() || bytes > self.budget.bytes_left() {
+        let most = bytes.saturating_add(released);
+        if steps > self.budget.steps_left() || most > self.budget.bytes_left() {
             return None;
         }
         for index in part.reads {
@@ -49,8 +50,8 @@ impl<'a> Evaluation<'a> {
                 slot.set(Some(Slot { value: common.shared.result, shared: Some(common.shared) }));
             }
         }
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let paid = self.budget.spend(steps).and_then(|()| self.budget.allocate(bytes));
+        let paid = self.budget.spend(steps);
+        let paid = paid.and_then(|()| self.budget.allocate_again(bytes, released));
         Some(paid.map(|()| part))
     }
 
@@ -61,6 +62,7 @@ impl<'a> Evaluation<'a> {
             cost: 0,
             steps: all.steps.saturating_sub(elsewhere.steps),
             bytes: all.bytes.saturating_sub(elsewhere.bytes),
+            released: all.released.saturating_sub(elsewhere.released),
         }
     }
 
@@ -85,6 +87,7 @@ impl<'a> Evaluation<'a> {
             cost,
             steps: now.steps.saturating_sub(before.steps),
             bytes: now.bytes.saturating_sub(before.bytes),
+            released: now.released.saturating_sub(before.released),
         };
         let part = Part { value, spent, reads: reads.into_bump_slice() };
         memo.keep_part(std::ptr::from_ref(call).addr(), part, self.arena);
