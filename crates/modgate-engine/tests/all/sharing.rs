@@ -454,7 +454,8 @@ fn equal_parameters_are_printed_as_each_constraint_has_them() {
 #[test]
 fn what_takes_memory_for_a_time_is_found_within_the_same_budgets() {
     let matches = "object.metadata.name.matches(variables.params.pattern)";
-    let many = |count: u32| format!("{{expression: 'size(lists.range({count})) == 0', message: many}}");
+    let many =
+        |count: u32| format!("{{expression: 'size(lists.range({count})) == 0', message: many}}");
     let sources = [
         format!("{{validations: [{{expression: '{matches}', message: other}}]}}"),
         format!("{{validations: [{}, {{expression: '{matches}', message: other}}]}}", many(40_000)),
@@ -496,7 +497,10 @@ fn what_takes_memory_for_a_time_is_found_within_the_same_budgets() {
             let shared = found_of(store.constraints().map(AsRef::as_ref), object, each, all);
             let alone = found_of(plain.iter(), object, each, all);
             let messages = |found: &[Violation]| -> Vec<String> {
-                found.iter().map(|it| format!("{} {} {}", it.kind, it.constraint, it.message)).collect()
+                found
+                    .iter()
+                    .map(|it| format!("{} {} {}", it.kind, it.constraint, it.message))
+                    .collect()
             };
             differ.insert(messages(&alone.0));
             assert_eq!(messages(&shared.0), messages(&alone.0), "{bytes} bytes");
