@@ -116,30 +116,6 @@ pub(crate) struct Call {
     pub(crate) args: Box<[Node]>,
     /// The compiled pattern, if that is a constant.
     pub(crate) regex: Option<GoRegex>,
-    /// Whether it reads nothing but variables, and is no part of such a call.
-    pub(crate) of_variables: bool,
-}
-
-impl Node {
-    /// Whether this is a constant, a field of a variable, or a call of such.
-    pub(crate) fn is_of_variables(&self) -> bool {
-        match self {
-            Self::Constant(_) => true,
-            Self::Attribute(attribute) => attribute.variable().is_some(),
-            Self::Call(call) => call.of_variables,
-            _ => false,
-        }
-    }
-}
-
-impl Attribute {
-    /// The name of the variable that it starts at, and where that one is, if all that follows are names of fields.
-    pub(crate) fn variable(&self) -> Option<(&str, &Hint)> {
-        let Base::Variables(hint) = &self.base else { return None };
-        let is_field = |step: &Qualifier| matches!(step.key, Key::Field(_)) && !step.optional;
-        let Key::Field(name) = &self.path.first()?.key else { return None };
-        (!self.test && self.path.iter().all(is_field)).then_some((name, hint))
-    }
 }
 
 /// A part whose evaluations count.

@@ -17,7 +17,6 @@ use crate::{
     error::{EvalError, Result, failed},
     heap::{Heap, hashable, shown, whole},
     library::{self, Message},
-    memo::Part,
     value::{Val, go_type, qualifies},
 };
 
@@ -91,7 +90,6 @@ impl<'e, 'a> Machine<'e, 'a> {
             Node::Logic { stop, terms } => self.logic(*stop, terms).map(Val::Bool),
             Node::Not(node) => self.negation(node).map(Val::Bool),
             Node::Equal { negated, sides } => self.equality(*negated, sides).map(Val::Bool),
-            Node::Call(call) if call.of_variables => self.call_of_variables(call),
             Node::Call(call) => self.call(call),
             Node::InSet { item, set } => self.membership(item, set).map(Val::Bool),
             Node::OrElse { value, any, sides } => self.or_else(*value, *any, sides),
@@ -446,21 +444,6 @@ impl<'e, 'a> Machine<'e, 'a> {
             Err(found) if !found.is_value() => Err(found),
             _ => Err(error),
         }
-    }
-
-    /// A call that reads nothing but variables, which constraints of a policy may have in common.
-    #[inline(never)]
-    fn call_of_variables(&mut self, call: &'a Call) -> Result<Val<'a>> {
-        let left = self.limit.saturating_sub(self.cost);
-        if let Some(known) = self.evaluation.known_part(call, left) {
-            let Part { value, spent, .. } = known?;
-            self.charge(spent.cost)?;
-            return Ok(*value);
-        }
-        let (cost, before) = (self.cost, self.evaluation.own_spent());
-        let value = self.call(call)?;
-        self.evaluation.keep_part(call, value, self.cost.saturating_sub(cost), before);
-        Ok(value)
     }
 
     #[inline(never)]

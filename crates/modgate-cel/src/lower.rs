@@ -255,7 +255,7 @@ impl Lowering<'_> {
         &self,
         name: &str,
         overload: Option<&'static Overload>,
-        mut args: Vec<Node>,
+        args: Vec<Node>,
     ) -> Result<Node, String> {
         let native = library::native(name, self.env.release())
             .ok_or_else(|| format!("no such overload: {name}(...)"))?;
@@ -295,17 +295,8 @@ impl Lowering<'_> {
         };
         let cost = cost::call(name, overload);
         let guard = Guard::of(if name == "@ip" { "ip" } else { name }, overload);
-        // Policies join lists of variables. Other calls are as soon evaluated as looked up, or give errors.
-        let of_variables = name == "_+_" && args.iter().all(Node::is_of_variables);
-        if of_variables {
-            for arg in &mut args {
-                if let Node::Call(part) = arg {
-                    part.of_variables = false;
-                }
-            }
-        }
         let (name, args) = (name.into(), args.into());
-        Ok(Node::Call(Box::new(Call { name, guard, native, cost, args, regex, of_variables })))
+        Ok(Node::Call(Box::new(Call { name, guard, native, cost, args, regex })))
     }
 
     fn fold(
@@ -423,15 +414,7 @@ fn membership(mut args: Vec<Node>) -> Node {
             let (name, args) = ("@in".into(), args.into());
             let cost = cost::CallCost::Search;
             let guard = Guard::None;
-            Node::Call(Box::new(Call {
-                name,
-                guard,
-                native,
-                cost,
-                args,
-                regex: None,
-                of_variables: false,
-            }))
+            Node::Call(Box::new(Call { name, guard, native, cost, args, regex: None }))
         }
     }
 }

@@ -181,22 +181,7 @@ pub struct Memo<'a> {
     outcomes: RefCell<HashMap<Key, &'a Shared<'a>, BuildHasherDefault<Digests>>>,
     /// Of the policy that was evaluated last, which has this address.
     in_common: Cell<Option<(usize, &'a InCommon<'a>)>>,
-    /// Parts of expressions, by their addresses.
-    parts: RefCell<HashMap<usize, &'a Part<'a>, BuildHasherDefault<Digests>>>,
 }
-
-/// The value of a part of an expression that reads nothing but variables of inputs alone.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Part<'a> {
-    pub(crate) value: Val<'a>,
-    /// Its cost without those of the variables.
-    pub(crate) spent: Spent,
-    /// These variables, by their places, in the order in which they are read.
-    pub(crate) reads: &'a [usize],
-}
-
-/// Most parts that a memo keeps.
-const MAX_PARTS: usize = 1024;
 
 /// The variables of a policy that read inputs alone, by their places: all of its constraints have them in common.
 #[derive(Debug)]
@@ -403,7 +388,7 @@ impl<'a> Memo<'a> {
     /// Without any outcome.
     pub fn new() -> Self {
         let room = HashMap::with_capacity_and_hasher(ROOM, BuildHasherDefault::default());
-        Self { outcomes: RefCell::new(room), in_common: Cell::default(), parts: RefCell::default() }
+        Self { outcomes: RefCell::new(room), in_common: Cell::default() }
     }
 
     /// The values that the constraints of a policy share, given by the address of its variables,
@@ -423,19 +408,6 @@ impl<'a> Memo<'a> {
         let in_common = &*arena.0.alloc(InCommon { all, last: Cell::default() });
         self.in_common.set(Some((policy, in_common)));
         in_common
-    }
-
-    /// The part of an expression that has this address.
-    pub(crate) fn part(&self, address: usize) -> Option<&'a Part<'a>> {
-        self.parts.borrow().get(&address).copied()
-    }
-
-    /// Keeps a part, as long as there is room.
-    pub(crate) fn keep_part(&self, address: usize, part: Part<'a>, arena: &'a Arena) {
-        let mut parts = self.parts.borrow_mut();
-        if parts.len() < MAX_PARTS {
-            parts.insert(address, arena.0.alloc(part));
-        }
     }
 
     /// The latest outcome with this key.
@@ -594,10 +566,5 @@ impl Hasher for Digests {
         #[expect(clippy::cast_possible_truncation, reason = "half of a digest is one, too")]
         let half = digest as u64;
         self.0 = half;
-    }
-
-    /// Of an address, which is a multiple of 8; tables look at both ends of a hash.
-    fn write_usize(&mut self, address: usize) {
-        self.0 = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
     }
 }

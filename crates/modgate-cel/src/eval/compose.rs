@@ -1,7 +1,6 @@
 //! Named expressions that others read as `variables.NAME`, and evaluations that compute each of
 //! them at most once.
 
-mod part;
 mod share;
 
 use std::{cell::Cell, collections::BTreeMap, sync::Arc};

@@ -111,15 +111,12 @@ impl<'a> Evaluation<'a> {
     fn read_since(&self, start: usize, keys: &'a VariableKeys) -> Basis<'a> {
         let count = self.order.length.get() - start;
         let arena = &self.arena.0;
-        let mut inputs = BumpVec::new_in(arena);
+        let mut inputs = BumpVec::with_capacity_in(count, arena);
         let (mut ahead, mut others) = (0_u64, 0_u64);
         for index in self.order.since(start) {
             if self.ahead(keys, index).is_some() {
                 ahead |= place(index);
             } else if let Some(of) = self.of_inputs(index, keys) {
-                if inputs.is_empty() {
-                    inputs.reserve(count);
-                }
                 inputs.push(Input { name: keys.name(index), place: index, of });
             } else {
                 others |= place(index);
@@ -267,7 +264,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Adds variables of inputs alone that the constraints of this policy have in common.
-    pub(super) fn add_common(&self, bill: &mut Bill, in_common: &InCommon<'a>, behind: u64) {
+    fn add_common(&self, bill: &mut Bill, in_common: &InCommon<'a>, behind: u64) {
         let missing = behind & !self.paid.get() & !bill.places;
         if missing != 0 {
             bill.add(in_common.spent(missing), missing);
