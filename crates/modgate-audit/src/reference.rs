@@ -43,6 +43,8 @@ pub struct ObjectRef {
     pub namespace: Str,
     /// Its name.
     pub name: Str,
+    /// `metadata.generateName` of an object without a name, as files have them.
+    pub generate_name: Str,
     /// `metadata.uid`; empty where no API server gave it one.
     pub uid: Str,
     /// `metadata.labels`, an object.
@@ -60,6 +62,7 @@ impl ObjectRef {
             kind: kind.clone(),
             namespace: namespace.clone(),
             name: name.clone(),
+            generate_name: Str::default(),
             uid: Str::default(),
             labels: Value::Null,
             origin: Str::default(),
@@ -70,10 +73,13 @@ impl ObjectRef {
     /// The identity of an object, and its labels.
     pub fn of_object(object: &Value) -> Self {
         let labels = object.path(&["metadata", "labels"]).cloned();
+        let name = text(object, "name");
+        let is_named = !name.is_empty();
         Self {
             kind: GroupVersionKind::of_object(object),
             namespace: text(object, "namespace"),
-            name: text(object, "name"),
+            generate_name: if is_named { Str::default() } else { text(object, "generateName") },
+            name,
             uid: text(object, "uid"),
             labels: labels.unwrap_or_else(|| Object::default().into()),
             origin: Str::default(),

@@ -183,6 +183,7 @@ pub(crate) fn violation(
         kind: kind.to_string(),
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),
+        generate_name: object.metadata("generateName").unwrap_or_default().to_owned(),
     };
     let said = (violation.message.as_str(), &violation.details);
     let (place, field) = place::of_violation(manifest, source, said, read);

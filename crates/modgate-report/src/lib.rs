@@ -39,7 +39,7 @@ pub mod xml;
 pub use self::{
     document::about_policies,
     format::{Format, UnknownFormat, write},
-    model::{Finding, Level, Object, Passed, Place, Report, Rule, RuleKind},
+    model::{Finding, Level, Object, Passed, Place, Report, Rule, RuleKind, title},
     origin::generated_from,
     sarif::is_address,
     snippet::{one_line, printable, snippet},

@@ -165,15 +165,36 @@ pub struct Object {
     pub namespace: String,
     /// Its name.
     pub name: String,
+    /// Its `generateName`, which stands for the name of an object without one.
+    pub generate_name: String,
+}
+
+impl Object {
+    /// What identifies it in fingerprints.
+    fn identity(&self) -> String {
+        let Self { kind, namespace, name, .. } = self;
+        let namespace = if namespace.is_empty() { "" } else { &format!("{namespace}/") };
+        format!("{kind} {namespace}{name}")
+    }
 }
 
 impl fmt::Display for Object {
     /// `Deployment shop/web`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.namespace.as_str() {
-            "" => write!(f, "{} {}", self.kind, self.name),
-            namespace => write!(f, "{} {namespace}/{}", self.kind, self.name),
-        }
+        f.write_str(&title(&self.kind, &self.namespace, &self.name, &self.generate_name))
+    }
+}
+
+/// `Deployment shop/web`: an object, for people. Without a name it has its `generateName`.
+pub fn title(kind: &str, namespace: &str, name: &str, generate_name: &str) -> String {
+    let name = match (name, generate_name) {
+        ("", "") => "(unnamed)",
+        ("", generate_name) => generate_name,
+        (name, _) => name,
+    };
+    match namespace {
+        "" => format!("{kind} {name}"),
+        namespace => format!("{kind} {namespace}/{name}"),
     }
 }
 
@@ -348,7 +369,7 @@ impl Report {
             let file = finding.place.as_ref().map_or("", |place| place.file.as_str());
             let base = match &finding.object {
                 _ if !finding.fingerprint.is_empty() => digest([finding.fingerprint.as_str()]),
-                Some(object) => digest([&rule.id, &object.to_string(), &finding.message]),
+                Some(object) => digest([&rule.id, &object.identity(), &finding.message]),
                 None => digest([&rule.id, file, &finding.message]),
             };
             let count = seen.entry(base.clone()).or_default();

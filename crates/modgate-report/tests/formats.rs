@@ -30,6 +30,7 @@ fn report() -> Report {
         kind: "Deployment".to_owned(),
         namespace: "shop".to_owned(),
         name: "web".to_owned(),
+        generate_name: String::new(),
     };
     let place = Place { end_line: 4, end_column: 12, ..Place::at("./a b/deploy.yaml", 4, 9) };
     let missing =

@@ -219,5 +219,6 @@ fn object_of(subject: &Subject) -> Object {
         kind: kind.to_owned(),
         namespace: subject.review.store_namespace().to_owned(),
         name: name.to_owned(),
+        generate_name: text(&["metadata", "generateName"]).to_owned(),
     }
 }

@@ -161,7 +161,7 @@ fn collect(
             for (index, item) in items.into_iter().flatten().enumerate() {
                 let place = positions.below(&format!("/items/{index}"));
                 let place = place.unwrap_or_else(|| positions.clone());
-                manifests.push(manifest(item.clone(), place));
+                manifests.push(manifest(item_of(&value, item), place));
             }
         }
         Value::Object(_) => manifests.push(manifest(value, positions)),
@@ -172,6 +172,22 @@ fn collect(
             findings.push(found.finding(Diagnostic::error(message), source));
         }
     }
+}
+
+/// An item of a list. The API server leaves `kind` and `apiVersion` out of the items of a list of one kind, such as a
+/// `PodList`; as for kubectl, they follow from those of the list then.
+fn item_of(list: &Value, item: &Value) -> Value {
+    let text = |of: &Value, key| of.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let kind = text(list, "kind");
+    let kind = kind.strip_suffix("List").unwrap_or_default();
+    let is_typed = ["kind", "apiVersion"].iter().any(|key| !text(item, key).is_empty());
+    let Some(members) = item.as_object().filter(|_| !kind.is_empty() && !is_typed) else {
+        return item.clone();
+    };
+    let mut members = members.clone();
+    members.insert("apiVersion", Value::from(text(list, "apiVersion")));
+    members.insert("kind", Value::from(kind));
+    members.into()
 }
 
 /// The kind that `kubectl get -o yaml` prints for several objects.

@@ -46,14 +46,14 @@ pub fn title(review: &Review) -> String {
         "" => text(&["kind"]).unwrap_or("object"),
         kind => kind,
     };
+    let of_object = |member| text(&["metadata", member]).unwrap_or_default();
     let name = match request.name.as_str() {
-        "" => text(&["metadata", "name"]).or(text(&["metadata", "generateName"])),
-        name => Some(name),
+        "" => of_object("name"),
+        name => name,
     };
-    one_line(&match (review.store_namespace(), name.unwrap_or("(unnamed)")) {
-        ("", name) => format!("{kind} {name}"),
-        (namespace, name) => format!("{kind} {namespace}/{name}"),
-    })
+    let title =
+        modgate_report::title(kind, review.store_namespace(), name, of_object("generateName"));
+    one_line(&title)
 }
 
 /// A request with its object as an API server stores it.

@@ -73,13 +73,14 @@ pub(crate) fn audited(
         FailOn::Warn => Level::Warning,
         FailOn::Dryrun | FailOn::None => Level::Note,
     };
-    let ObjectRef { kind, namespace, name, .. } = &*violation.subject;
+    let ObjectRef { kind, namespace, name, generate_name, .. } = &*violation.subject;
     let object = Object {
         group: kind.group.to_string(),
         version: kind.version.to_string(),
         kind: kind.kind.to_string(),
         namespace: namespace.to_string(),
         name: name.to_string(),
+        generate_name: generate_name.to_string(),
     };
     let place = origin.map(|(manifest, source)| {
         let id = policy_id(violation);

@@ -353,6 +353,7 @@ fn object_of(request: &Request) -> Object {
         kind: text(&["kind"]),
         namespace: text(&["metadata", "namespace"]),
         name: text(&["metadata", "name"]),
+        generate_name: text(&["metadata", "generateName"]),
     }
 }
 

@@ -74,10 +74,8 @@ pub(crate) fn policy_title(policy: &PolicyRef) -> String {
 
 /// `Deployment shop/web`
 pub(crate) fn title(subject: &ObjectRef) -> String {
-    one_line(&match subject.namespace.as_str() {
-        "" => format!("{} {}", subject.kind.kind, subject.name),
-        namespace => format!("{} {namespace}/{}", subject.kind.kind, subject.name),
-    })
+    let ObjectRef { kind, namespace, name, generate_name, .. } = subject;
+    one_line(&modgate_report::title(&kind.kind, namespace, name, generate_name))
 }
 
 /// Findings for machines: every policy is a rule, and those without violations passed.

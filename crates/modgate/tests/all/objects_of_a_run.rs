@@ -216,3 +216,109 @@ fn impossible_objects() {
         assert_eq!(output.status.code(), Some(2), "{verb}: {}", errors(&output));
     }
 }
+
+/// The items of a list of one kind, as `kubectl get --raw` prints it, have neither `kind` nor `apiVersion`.
+#[test]
+fn lists_of_one_kind() {
+    for (policies, objects, kind, version) in
+        [(INVENTORY, SERVICES, "Service", "v1"), (PARAMS, DEPLOYMENT, "Deployment", "apps/v1")]
+    {
+        let header = format!("apiVersion: {version}\nkind: {kind}\n");
+        let documents = objects.split("---\n").map(str::trim_start);
+        let (items, others): (Vec<&str>, Vec<&str>) =
+            documents.partition(|document| document.starts_with(&header));
+        let items = items.iter().map(|document| {
+            let rest = document.trim_start_matches(&header).trim_end();
+            format!("- {}\n", rest.replace('\n', "\n  "))
+        });
+        let list = format!("apiVersion: {version}\nkind: {kind}List\nitems:\n");
+        let listed = list + &items.collect::<String>();
+        let listed = [others, vec![&listed]].concat().join("\n---\n");
+        let (one_by_one, folder) = (folder(policies, objects), folder(policies, &listed));
+        for line in VERBS {
+            let expected = messages(&one_by_one, line);
+            assert!(!expected.is_empty(), "{line}");
+            assert_eq!(messages(&folder, line), expected, "{line}: {listed}");
+        }
+        let explained = |folder: &TempDir| {
+            let line = ["explain", "-f", "policies.yaml", "objects.yaml"];
+            let shown = out(&modgate(folder.path(), &line));
+            shown.replace(|it: char| it.is_ascii_digit(), "")
+        };
+        assert_eq!(explained(&folder), explained(&one_by_one), "{listed}");
+    }
+}
+
+/// Items of which a part of their type is known have no other type, and a `List` has items of any kind.
+#[test]
+fn items_without_a_kind() {
+    for (kind, item) in [
+        ("ServiceList", "{apiVersion: v1, metadata: {name: a}}"),
+        ("List", "{metadata: {name: a}}"),
+        ("ServiceList", "{metadata: {name: a}, apiVersion: v2, kind: ''}"),
+    ] {
+        let folder =
+            folder(INVENTORY, &format!("apiVersion: v1\nkind: {kind}\nitems:\n- {item}\n"));
+        for verb in ["review", "audit", "explain"] {
+            let output = modgate(folder.path(), &[verb, "-f", "policies.yaml", "objects.yaml"]);
+            let shown = errors(&output);
+            assert!(shown.contains("the object has no `kind`"), "{verb}: {item}: {shown}");
+            assert!(shown.contains("objects.yaml:4:3"), "{verb}: {item}: {shown}");
+            assert_eq!(output.status.code(), Some(2), "{verb}: {item}: {shown}");
+        }
+    }
+}
+
+/// By the name of gator, a list is one object, as for gator.
+#[test]
+fn a_list_is_one_object_for_gator() {
+    let list = "apiVersion: v1\nkind: ServiceList\nitems:\n\
+                - metadata: {name: a, namespace: shop, labels: {owner: x}}\n\
+                - metadata: {name: b, namespace: shop, labels: {owner: x}}\n";
+    let folder = folder(INVENTORY, list);
+    let line = ["test", "-f", "policies.yaml", "-f", "objects.yaml"];
+    let output = modgate(folder.path(), &line);
+    assert_eq!(output.status.code(), Some(0), "{}", out(&output));
+    let owned = list.replacen("shop", "bank", 1).replace("owner: x}", "owner: x, name: own}");
+    fs::write(folder.path().join("objects.yaml"), owned).expect("written");
+    let found = out(&modgate(folder.path(), &line));
+    assert!(found.contains("own has the owner of bank/a"), "{found}");
+    let gator = folder.path().join("gator");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_modgate"), &gator).expect("a link");
+    let output = std::process::Command::new(gator)
+        .args(line)
+        .current_dir(folder.path())
+        .output()
+        .expect("run");
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(0), ""), "{}", errors(&output));
+}
+
+/// All verbs name an object alike for people, also one whose name the API server makes, or that has none.
+#[test]
+fn names_that_the_api_server_makes() {
+    for (metadata, title) in [
+        ("{name: c, namespace: bank", "Service bank/c"),
+        ("{name: c, generateName: d-, namespace: bank", "Service bank/c"),
+        ("{generateName: c-, namespace: bank", "Service bank/c-"),
+        ("{generateName: c-", "Service default/c-"),
+        ("{namespace: bank", "Service bank/(unnamed)"),
+    ] {
+        let other =
+            "apiVersion: v1\nkind: Service\nmetadata: {name: z, namespace: z, labels: {owner: z}}";
+        let object = format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {metadata}, labels: {{owner: z, name: c}}}}"
+        );
+        let folder = folder(INVENTORY, &format!("{object}\n---\n{other}\n"));
+        for verb in ["review", "audit", "explain"] {
+            for format in ["text", "sarif", "github"] {
+                if verb == "explain" && format != "text" {
+                    continue;
+                }
+                let line = [verb, "-o", format, "-f", "policies.yaml", "objects.yaml"];
+                let output = modgate(folder.path(), &line);
+                let shown = out(&output);
+                assert!(shown.contains(&format!("{title}:")), "{line:?}: {title}: {shown}");
+            }
+        }
+    }
+}
