@@ -63,20 +63,36 @@ pub(super) fn lint<'m>(
     let mut found = Vec::new();
     let known = Known { objects, parameters };
     let paths = Paths::of(module, known, true);
-    let plain = Paths::of(module, known, false);
+    // Without defaults both are the same.
+    let has_defaults = module.rules.iter().any(has_default);
+    let without_defaults = has_defaults.then(|| Paths::of(module, known, false));
+    let plain = without_defaults.as_ref().unwrap_or(&paths);
     let mut left = MAX_TERMS;
     for rule in &module.rules {
         contradictions(rule, &mut found);
-        let (variables, plainly) = (paths.variables(rule), plain.variables(rule));
+        let variables = paths.variables(rule);
+        let own = has_defaults.then(|| plain.variables(rule));
+        let plainly = own.as_ref().unwrap_or(&variables);
         let bindings = bindings_of(rule);
         rule.visit_terms(&mut |term| {
             left = left.saturating_sub(1);
             if left > 0 && found.len() < MAX_FOUND {
                 paths.check(term, &variables, &mut found);
-                plain.check_types(term, &plainly, &bindings, &mut found);
+                plain.check_types(term, plainly, &bindings, &mut found);
             }
         });
     }
+    found
+}
+
+/// Whether a rule is the default of its name, or reads a member that may be a default instead.
+fn has_default(rule: &Rule) -> bool {
+    let mut found = rule.default;
+    rule.visit_terms(&mut |term| {
+        if let TermKind::Call(operator, arguments) = &term.kind {
+            found |= member_of(operator, arguments).is_some();
+        }
+    });
     found
 }
 
