@@ -68,7 +68,7 @@ pub struct Error {
     /// The kind.
     pub code: Code,
     /// The mistake; displays as OPA's message.
-    pub mistake: Mistake,
+    pub mistake: Box<Mistake>,
     /// The module's name; empty where the place is not known.
     pub file: Str,
     /// The line, from 1; 0 where the place is not known.
@@ -95,7 +95,7 @@ impl Error {
         let (line, column, _) = locate(text, span.start as usize);
         Self {
             code,
-            mistake: mistake.into(),
+            mistake: Box::new(mistake.into()),
             file: file.clone(),
             line,
             column,

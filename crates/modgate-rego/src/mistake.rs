@@ -272,11 +272,11 @@ mod tests {
     fn mistakes_carry_names_and_types() {
         let error = compiled("x == 1");
         let name = "x".to_owned();
-        assert_eq!(error.mistake, Mistake::UnsafeVariable { name, is_keyword: false });
+        assert_eq!(*error.mistake, Mistake::UnsafeVariable { name, is_keyword: false });
         let error = compiled("lengt(1)");
-        assert_eq!(error.mistake, Mistake::UndefinedFunction("lengt".to_owned()));
+        assert_eq!(*error.mistake, Mistake::UndefinedFunction("lengt".to_owned()));
         let error = compiled("1 == \"a\"");
-        assert_eq!((error.code, &error.mistake), (Code::Type, &Mistake::Mismatch));
+        assert_eq!((error.code, &*error.mistake), (Code::Type, &Mistake::Mismatch));
         let sides = error.details.iter().map(Detail::to_string);
         assert_eq!(sides.collect::<Vec<_>>(), ["left  : number", "right : string"]);
     }
@@ -285,7 +285,7 @@ mod tests {
     fn syntax_errors_say_what_stands_there() {
         let error = |text: &str| {
             let errors = parse_module("", text, RegoVersion::V0).expect_err(text);
-            errors.first().expect("an error").mistake.clone()
+            *errors.first().expect("an error").mistake.clone()
         };
         let syntax = |error: SyntaxError| Mistake::Syntax { error, hints: Vec::new() };
         assert_eq!(error("p { true }"), syntax(SyntaxError::PackageExpected));

@@ -170,7 +170,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// What identifies it in fingerprints.
+    /// Its kind, namespace and name, for fingerprints.
     fn identity(&self) -> String {
         let Self { kind, namespace, name, .. } = self;
         let namespace = if namespace.is_empty() { "" } else { &format!("{namespace}/") };

@@ -5,7 +5,7 @@ mod fields;
 
 use std::{fmt, ops::Range};
 
-use modgate_value::{Exhausted, Str};
+use modgate_value::Exhausted;
 
 use crate::{
     Data, Env, RenderError,

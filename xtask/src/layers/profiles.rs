@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-/// What ships has this level.
+/// The level of everything that ships.
 const FULL: &str = "3";
 
 /// The packages that ship less than fully optimised, by the text of `Cargo.toml`.

@@ -578,7 +578,7 @@ fn follows(
     error: &modgate_rego::Error,
     errors: &[modgate_rego::Error],
 ) -> bool {
-    let unsafe_in = |error: &modgate_rego::Error| match &error.mistake {
+    let unsafe_in = |error: &modgate_rego::Error| match &*error.mistake {
         Mistake::UnsafeVariable { name, .. } => Some(name.clone()),
         _ => None,
     };

@@ -234,6 +234,10 @@ impl Bucket {
 
 impl Store {
     /// The store after these changes; `None` removes a rule.
+    #[expect(
+        clippy::mutable_key_type,
+        reason = "rules are ordered by their ids, which never change"
+    )]
     pub(crate) fn with(
         &self,
         changes: Vec<(PolicyId, Option<Arc<CompiledModRule>>)>,

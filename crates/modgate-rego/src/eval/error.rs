@@ -15,7 +15,7 @@ impl Error {
     pub(crate) fn new(code: Code, mistake: impl Into<Mistake>) -> Self {
         Self {
             code,
-            mistake: mistake.into(),
+            mistake: Box::new(mistake.into()),
             file: Str::default(),
             line: 0,
             column: 0,

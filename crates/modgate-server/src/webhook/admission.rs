@@ -232,31 +232,42 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
     };
     outcome.unwrap_or_else(|error| {
         let head = head.unwrap_or_else(|| Head::ahead(body));
-        if let EvaluationError::Busy(waited) = &error {
-            app.metrics.queued(webhook, *waited);
-        }
-        let answer = if route(webhook).words == Words::Gatekeeper {
-            let took = started.elapsed();
-            match webhook {
-                Webhook::Admit if error == EvaluationError::Panicked => {
-                    app.metrics.not_validated(took);
-                }
-                Webhook::Admit => app.metrics.validated(AdmissionStatus::Error, false, took),
-                Webhook::ApplyMutators => app.metrics.mutated(MutationStatus::Error, None, took),
-                _ => {}
-            }
-            gatekeeper::failure(&error)
-        } else {
-            error.to_string()
-        };
-        let cause = match error {
-            EvaluationError::Busy(_) => Cause::NoSlot,
-            EvaluationError::Full => Cause::QueueFull,
-            EvaluationError::Panicked => Cause::Panic,
-        };
-        let message = Message { error: error.to_string(), answer };
-        Answer::failed(app, webhook, cause, head, message)
+        not_evaluated(app, webhook, head, &error, started)
     })
+}
+
+/// Denies a review that got no slot, or whose evaluation panicked.
+fn not_evaluated(
+    app: &App,
+    webhook: Webhook,
+    head: Head,
+    error: &EvaluationError,
+    started: Instant,
+) -> Answer {
+    if let EvaluationError::Busy(waited) = error {
+        app.metrics.queued(webhook, *waited);
+    }
+    let answer = if route(webhook).words == Words::Gatekeeper {
+        let took = started.elapsed();
+        match webhook {
+            Webhook::Admit if *error == EvaluationError::Panicked => {
+                app.metrics.not_validated(took);
+            }
+            Webhook::Admit => app.metrics.validated(AdmissionStatus::Error, false, took),
+            Webhook::ApplyMutators => app.metrics.mutated(MutationStatus::Error, None, took),
+            _ => {}
+        }
+        gatekeeper::failure(error)
+    } else {
+        error.to_string()
+    };
+    let cause = match error {
+        EvaluationError::Busy(_) => Cause::NoSlot,
+        EvaluationError::Full => Cause::QueueFull,
+        EvaluationError::Panicked => Cause::Panic,
+    };
+    let message = Message { error: error.to_string(), answer };
+    Answer::failed(app, webhook, cause, head, message)
 }
 
 /// Denies a review whose body was not received, with the uid from its front (the API server ignores

@@ -74,7 +74,7 @@ impl Tree {
     }
 }
 
-/// What there is little of is behind a pointer: thousands of policies keep their templates.
+/// Rare parts are behind a pointer: thousands of policies keep their templates.
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     Text(Box<str>),

@@ -17,7 +17,7 @@ pub(in crate::constraint) fn advice(
     version: RegoVersion,
     error: &Error,
 ) -> Option<String> {
-    match &error.mistake {
+    match &*error.mistake {
         // `print` is as near.
         Mistake::UndefinedFunction(name) if name == "sprint" => {
             Some("did you mean `sprintf`?".to_owned())
