@@ -8,6 +8,7 @@ mod content;
 mod differential;
 mod fuzz;
 mod load;
+mod program;
 mod scale;
 mod soak;
 mod test;

@@ -23,7 +23,6 @@ use modgate_cluster::remote::{Place, Remote, Resource};
 use modgate_testkit::{
     client::{self, free_address},
     cluster::{Cluster, Options},
-    corpus,
 };
 use modgate_value::Value;
 use rustls::version::TLS13;
@@ -31,14 +30,14 @@ use rustls::version::TLS13;
 use crate::{
     content,
     load::{ProcessFigures, cpu_model},
+    program::ProgramArgs,
 };
 
 /// Options of `cargo xtask scale`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The program to run. Default: `target/release/modgate`, which must have been built.
-    #[arg(long, value_name = "FILE")]
-    binary: Option<PathBuf>,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Namespaces of the cluster.
     #[arg(long, default_value_t = 200)]
     namespaces: usize,
@@ -79,15 +78,7 @@ const CONSTRAINTS: &str = "constraints.gatekeeper.sh";
 
 /// Runs it; false where a replica lost a policy, or an audit took too much memory.
 pub(crate) fn run(args: &Args) -> Result<bool> {
-    let repository = corpus::repository();
-    let binary = args.binary.clone().unwrap_or_else(|| repository.join("target/release/modgate"));
-    ensure!(
-        binary.exists(),
-        "`{}` is not there; `cargo build --release` makes it, `--binary` names another",
-        binary.display()
-    );
-    // Audits run in folders of their own.
-    let binary = binary.canonicalize()?;
+    let binary = args.program.path()?;
     ensure!(
         args.namespaces > 0 && args.templates > 0 && args.modrules > 0,
         "there must be a namespace, a template and a ModRule"

@@ -13,7 +13,7 @@ use std::{
     collections::BTreeMap,
     fs,
     net::{SocketAddr, TcpListener},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
@@ -25,13 +25,15 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use modgate_e2e::connection::Connection;
-use modgate_testkit::corpus;
 
 use self::{
     cases::{Case, cases},
     probes::{Ports, Times},
 };
-use crate::load::{ProcessFigures, Target};
+use crate::{
+    load::{ProcessFigures, Target},
+    program::ProgramArgs,
+};
 
 /// Options of `cargo xtask soak`.
 #[derive(Debug, clap::Args)]
@@ -39,9 +41,8 @@ pub(crate) struct Args {
     /// How long.
     #[arg(long, default_value_t = 5)]
     minutes: u64,
-    /// The program to run. Default: `target/release/modgate`, which must have been built.
-    #[arg(long, value_name = "FILE")]
-    binary: Option<PathBuf>,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Clients that send as fast as they are answered, beside the well-behaved ones.
     #[arg(long, default_value_t = 2)]
     clients: usize,
@@ -111,13 +112,7 @@ impl Run {
 /// Runs it; false when an answer was wrong or missing, memory grew, or the server did not survive.
 #[expect(clippy::print_stdout, reason = "results go there")]
 pub(crate) fn run(args: &Args) -> Result<bool> {
-    let repository = corpus::repository();
-    let binary = args.binary.clone().unwrap_or_else(|| repository.join("target/release/modgate"));
-    ensure!(
-        binary.exists(),
-        "`{}` is not there; `cargo build --release` makes it, `--binary` names another",
-        binary.display()
-    );
+    let binary = args.program.path()?;
     let folder = tempfile::tempdir()?;
     cases::write_policies(folder.path())?;
     let address = free_address()?;

@@ -12,7 +12,7 @@ use std::{
     fmt, fs,
     io::{self, Write as _},
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -22,7 +22,6 @@ use anyhow::{Context as _, Result, bail, ensure};
 use modgate_testkit::{
     client::{self, free_address},
     cluster::{Cluster, Options},
-    corpus,
 };
 use modgate_value::Value;
 use tempfile::TempDir;
@@ -31,7 +30,10 @@ use self::{
     pods::{Load, Measured},
     policies::Policies,
 };
-use crate::load::{ProcessFigures, count, cpu_model};
+use crate::{
+    load::{ProcessFigures, count, cpu_model},
+    program::ProgramArgs,
+};
 
 /// Options of `cargo xtask throughput`.
 #[derive(Debug, clap::Args)]
@@ -40,9 +42,8 @@ pub(crate) struct Args {
     /// are the same under other names.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64])]
     policies: Vec<usize>,
-    /// The program to run. Default: `target/release/modgate`, which must have been built.
-    #[arg(long, value_name = "FILE")]
-    binary: Option<PathBuf>,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Connections to the API server, each with one request at a time.
     #[arg(long, default_value_t = 8)]
     connections: usize,
@@ -74,13 +75,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs it; false where requests failed, or where policies were not evaluated.
 pub(crate) fn run(args: &Args) -> Result<bool> {
-    let repository = corpus::repository();
-    let binary = args.binary.clone().unwrap_or_else(|| repository.join("target/release/modgate"));
-    ensure!(
-        binary.exists(),
-        "`{}` is not there; `cargo build --release` makes it, `--binary` names another",
-        binary.display()
-    );
+    let binary = args.program.path()?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}, {} connections, {} s each", cpu_model(), args.connections, args.seconds)?;
     writeln!(

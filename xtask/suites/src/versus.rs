@@ -28,6 +28,7 @@ use modgate_value::Value;
 
 use crate::{
     load::{cpu_model, library::pod_named},
+    program::ProgramArgs,
     throughput::{self, Creation, Decider},
 };
 
@@ -43,9 +44,8 @@ pub(crate) struct Args {
     /// KubeMod's program: its webhook. It listens on port 9443.
     #[arg(long, value_name = "PROGRAM")]
     kubemod: Option<PathBuf>,
-    /// modgate. Default: `target/release/modgate`, which must have been built.
-    #[arg(long, value_name = "PROGRAM")]
-    binary: Option<PathBuf>,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Run these parts only; repeat, or separate with commas.
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
@@ -176,15 +176,10 @@ impl Report {
 /// Runs it; false where answers differ and no row of `docs/compatibility.md` declares it, or where a part failed.
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let repository = corpus::repository();
-    let binary = args.binary.clone().unwrap_or_else(|| repository.join("target/release/modgate"));
+    let binary = args.program.path()?;
     for program in [&args.gatekeeper, &args.gator, &args.kubemod].into_iter().flatten() {
         ensure!(program.is_file(), "there is no program `{}`", program.display());
     }
-    ensure!(
-        binary.is_file(),
-        "there is no program `{}`; `cargo build --release` makes it, `--binary` names another",
-        binary.display()
-    );
     let library = Library::read()?;
     let mut report = Report::default();
     report.about.push(about(&binary)?);
