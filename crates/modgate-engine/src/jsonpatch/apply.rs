@@ -256,7 +256,7 @@ fn changes_nothing(
         let is_open =
             matches!(node, Tree::Object(_, last) | Tree::Array(_, last) if *last == editor);
         match rest {
-            // It does not matter what is there.
+            // An open part is edited in place: comparing it would save nothing.
             [_] if is_open => return false,
             [segment, tail @ ..] if is_open => {
                 let Some(Node::Tree(member)) = Node::Tree(node).step(segment) else { return false };
