@@ -158,15 +158,7 @@ fn rank(trace: &ConstraintTrace) -> u8 {
 }
 
 fn explain_rule(out: &mut impl Write, rule: &RuleTrace, terminal: &Terminal) -> Result<()> {
-    let (tone, outcome) = match &rule.outcome {
-        RuleOutcome::NotCandidate(why) => (Tone::Faint, format!("not considered: {why}")),
-        RuleOutcome::NoMatch => (Tone::Faint, "no match".to_owned()),
-        RuleOutcome::Matched => (Tone::Good, "matched".to_owned()),
-        RuleOutcome::Patched => (Tone::Good, "matched, patched".to_owned()),
-        RuleOutcome::Rejected(entry) => (Tone::Bad, format!("matched, rejected: {entry}")),
-        RuleOutcome::Failed(why) => (Tone::Bad, format!("failed: {why}")),
-        _ => (Tone::Notice, "unknown outcome".to_owned()),
-    };
+    let (tone, outcome) = plan::outcome_text(&rule.outcome);
     writeln!(
         out,
         "\n  {} {} {}",

@@ -326,16 +326,11 @@ impl<W: Write> Printer<'_, W> {
     }
 
     fn rule(&mut self, rule: &RuleTrace) -> Result<()> {
-        let (tone, outcome) = match &rule.outcome {
-            RuleOutcome::NotCandidate(_) | RuleOutcome::NoMatch if !self.all => return Ok(()),
-            RuleOutcome::NotCandidate(why) => (Tone::Faint, format!("not considered: {why}")),
-            RuleOutcome::NoMatch => (Tone::Faint, "no match".to_owned()),
-            RuleOutcome::Matched => (Tone::Good, "matched".to_owned()),
-            RuleOutcome::Patched => (Tone::Good, "matched, patched".to_owned()),
-            RuleOutcome::Rejected(entry) => (Tone::Bad, format!("matched, rejected: {entry}")),
-            RuleOutcome::Failed(why) => (Tone::Bad, format!("failed: {why}")),
-            _ => (Tone::Notice, "unknown outcome".to_owned()),
-        };
+        let is_idle = matches!(rule.outcome, RuleOutcome::NotCandidate(_) | RuleOutcome::NoMatch);
+        if is_idle && !self.all {
+            return Ok(());
+        }
+        let (tone, outcome) = outcome_text(&rule.outcome);
         writeln!(
             self.out,
             "    {} tier {} {}/{} {}",
@@ -409,6 +404,19 @@ impl<W: Write> Printer<'_, W> {
             self.terminal.paint(Tone::Bad, failure)
         )?;
         Ok(())
+    }
+}
+
+/// The outcome of a rule in words, and their colour.
+pub(crate) fn outcome_text(outcome: &RuleOutcome) -> (Tone, String) {
+    match outcome {
+        RuleOutcome::NotCandidate(why) => (Tone::Faint, format!("not considered: {why}")),
+        RuleOutcome::NoMatch => (Tone::Faint, "no match".to_owned()),
+        RuleOutcome::Matched => (Tone::Good, "matched".to_owned()),
+        RuleOutcome::Patched => (Tone::Good, "matched, patched".to_owned()),
+        RuleOutcome::Rejected(entry) => (Tone::Bad, format!("matched, rejected: {entry}")),
+        RuleOutcome::Failed(why) => (Tone::Bad, format!("failed: {why}")),
+        _ => (Tone::Notice, "unknown outcome".to_owned()),
     }
 }
 
