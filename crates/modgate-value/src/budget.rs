@@ -70,6 +70,13 @@ const STEPS_PER_TIME_CHECK: u64 = 1 << 12;
 /// How many bytes pass between two looks at the clock; a power of two. Copying them takes about a millisecond.
 const BYTES_PER_TIME_CHECK: u64 = 1 << 20;
 
+/// Whether what is left before and after is in the same part of this size. Limits are whole numbers of parts, mostly: the
+/// first charge does not begin another one.
+#[inline]
+fn is_one_part(before: u64, after: u64, size: u64) -> bool {
+    before.wrapping_sub(1) / size == after.wrapping_sub(1) / size
+}
+
 /// A running account against [`Limits`], used by one thread.
 ///
 /// Methods take `&self`, so that one budget can be lent to nested evaluations without threading a
@@ -151,7 +158,7 @@ impl<'a> Budget<'a> {
             return Err(self.exhausted(Exhausted::Steps { limit: self.limits.steps }));
         };
         self.steps_left.set(rest);
-        if left / STEPS_PER_TIME_CHECK == rest / STEPS_PER_TIME_CHECK {
+        if is_one_part(left, rest, STEPS_PER_TIME_CHECK) {
             return Ok(());
         }
         self.check_time()
@@ -172,7 +179,7 @@ impl<'a> Budget<'a> {
             return Err(self.exhausted(Exhausted::Bytes { limit: self.limits.bytes }));
         };
         self.bytes_left.set(rest);
-        if left / BYTES_PER_TIME_CHECK == rest / BYTES_PER_TIME_CHECK {
+        if is_one_part(left, rest, BYTES_PER_TIME_CHECK) {
             return Ok(());
         }
         self.check_time()
@@ -188,9 +195,9 @@ impl<'a> Budget<'a> {
         if room < released {
             return false;
         }
-        let is_seen = before / STEPS_PER_TIME_CHECK != left / STEPS_PER_TIME_CHECK
-            || held / BYTES_PER_TIME_CHECK != room / BYTES_PER_TIME_CHECK;
-        if is_seen && self.check_time().is_err() {
+        let is_unseen = is_one_part(before, left, STEPS_PER_TIME_CHECK)
+            && is_one_part(held, room, BYTES_PER_TIME_CHECK);
+        if !is_unseen && self.check_time().is_err() {
             return false;
         }
         self.steps_left.set(left);
@@ -387,6 +394,25 @@ mod tests {
         clock.0.set(6);
         let first_error = (0..32).find_map(|_| budget.allocate(64 << 10).err());
         assert_eq!(first_error, Some(Exhausted::Time { limit: LIMITS.time }));
+    }
+
+    #[test]
+    fn the_first_bytes_of_a_limit_do_not_look_at_the_clock() {
+        struct Looks(Cell<u32>);
+        impl Clock for Looks {
+            fn now(&self) -> Duration {
+                self.0.set(self.0.get() + 1);
+                Duration::ZERO
+            }
+        }
+        let looks = Looks(Cell::new(0));
+        let budget = Budget::new(Limits { bytes: 8 << 20, ..LIMITS }, &looks);
+        let before = looks.0.get();
+        assert_eq!(budget.allocate(100), Ok(()));
+        assert!(budget.pay(1, 100, 0));
+        assert_eq!(looks.0.get(), before);
+        assert_eq!(budget.allocate(1 << 20), Ok(()));
+        assert_eq!(looks.0.get(), before + 1);
     }
 
     #[test]
