@@ -11,7 +11,7 @@ use modgate_value::{Hint, Str, regex::GoRegex};
 use crate::{
     ast::Macro,
     cost::CallCost,
-    functions::Guard,
+    functions::{Guard, Overload},
     library::{Message, Native},
     probe::Probe,
     value::Owned,
@@ -116,6 +116,62 @@ pub(crate) struct Call {
     pub(crate) args: Box<[Node]>,
     /// The compiled pattern, if that is a constant.
     pub(crate) regex: Option<GoRegex>,
+    /// What is done at once with the usual arguments.
+    pub(crate) usual: Option<Usual>,
+    /// Of a sum that is not part of another one: whether it adds nothing but a few variables.
+    pub(crate) of_variables: bool,
+}
+
+impl Node {
+    /// The name, if this is a variable of the policy as a whole.
+    pub(crate) fn as_variable(&self) -> Option<(&Str, &Hint)> {
+        let Self::Attribute(attribute) = self else { return None };
+        match (&attribute.base, attribute.path.as_slice(), attribute.test) {
+            (
+                Base::Variables(hint),
+                [Qualifier { key: Key::Field(name), optional: false, .. }],
+                false,
+            ) => Some((name, hint)),
+            _ => None,
+        }
+    }
+
+    /// How many variables it adds up, if it does nothing else.
+    pub(crate) fn summands(&self) -> Option<usize> {
+        match self {
+            Self::Call(call) if &*call.name == "_+_" => match &*call.args {
+                [first, second] => {
+                    second.as_variable()?;
+                    Some(first.summands()? + 1)
+                }
+                _ => None,
+            },
+            node => node.as_variable().map(|_| 1),
+        }
+    }
+}
+
+/// A call that policies make for each element of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usual {
+    /// Whether a text starts with another one.
+    StartsWith,
+    /// Whether a list has an element.
+    In,
+    /// A text as a text.
+    Text,
+}
+
+impl Usual {
+    /// Of calls of `function`; `overload` is the only one that fits, if there is only one.
+    pub(crate) fn of(function: &str, overload: Option<&Overload>) -> Option<Self> {
+        match function {
+            "startsWith" => Some(Self::StartsWith),
+            "@in" => Some(Self::In),
+            "string" if overload.is_none_or(|it| it.arg(0) == Some("string")) => Some(Self::Text),
+            _ => None,
+        }
+    }
 }
 
 /// A part whose evaluations count.

@@ -4,16 +4,18 @@
 //! then passes over.
 
 mod ahead;
+mod call;
 pub(crate) mod compose;
 mod fold;
+mod sum;
 
 use bumpalo::collections::Vec as BumpVec;
 use modgate_value::Hint;
 
 use self::compose::Evaluation;
 use crate::{
-    code::{Attribute, Base, Call, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy},
-    cost::{self, CallCost},
+    code::{Attribute, Base, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy},
+    cost,
     error::{EvalError, Result, failed},
     heap::{Heap, hashable, shown, whole},
     library::{self, Message},
@@ -31,9 +33,6 @@ enum Local<'a> {
         unwrap: bool,
     },
 }
-
-/// How many arguments a call has at most.
-const MOST: usize = 4;
 
 pub(crate) struct Machine<'e, 'a> {
     evaluation: &'e Evaluation<'a>,
@@ -129,6 +128,20 @@ impl<'e, 'a> Machine<'e, 'a> {
             && let Some(Local::Value(value)) = self.locals.get(index)
         {
             let result = self.walk(*value, &attribute.path, attribute.test);
+            return self.after(result, u64::from(!attribute.test));
+        }
+        // What most others are: a variable that has been read before, or a part of it.
+        if let Base::Variables(hint) = &attribute.base
+            && let Some((Qualifier { key: Key::Field(name), optional: false, .. }, rest)) =
+                attribute.path.split_first()
+            && !(attribute.test && rest.is_empty())
+            && let Some(value) = self.evaluation.known_variable(name, hint)
+            // A test does not look into an optional here.
+            && !(attribute.test && matches!(value, Val::Optional(_)))
+        {
+            self.charge(1)?;
+            let result =
+                if rest.is_empty() { Ok(value) } else { self.walk(value, rest, attribute.test) };
             return self.after(result, u64::from(!attribute.test));
         }
         let result = self.attribute(attribute);
@@ -444,75 +457,6 @@ impl<'e, 'a> Machine<'e, 'a> {
             Err(found) if !found.is_value() => Err(found),
             _ => Err(error),
         }
-    }
-
-    #[inline(never)]
-    fn call(&mut self, call: &'a Call) -> Result<Val<'a>> {
-        let mut values = [Val::Null; MOST];
-        for (index, arg) in call.args.iter().enumerate() {
-            match self.eval(arg) {
-                Ok(value) => {
-                    if let Some(slot) = values.get_mut(index) {
-                        *slot = value;
-                    }
-                }
-                Err(error) => return self.call_after(error, call, index, values),
-            }
-        }
-        let values = values.get(..call.args.len()).unwrap_or_default();
-        // Costs that do not depend on the result are charged before the work is done.
-        let after = matches!(call.cost, CallCost::Result | CallCost::Build);
-        if !after {
-            let cost = call.cost.of(self.heap, values, Val::Null)?;
-            self.charge(cost)?;
-        }
-        let text = || values.first().copied().map(library::loose).and_then(Val::as_str);
-        let result = if let Some(regex) = &call.regex
-            && let Some(text) = text()
-        {
-            library::with_pattern(self.heap, &call.name, regex, text, values)
-        } else if call.guard.accepts(values) {
-            (call.native)(self.heap, values)
-        } else {
-            Err(EvalError::NoOverload)
-        };
-        let result = match result {
-            // With its constant pattern compiled, the original's function names no types.
-            Err(EvalError::NoOverload) if call.regex.is_none() => {
-                Err(library::no_overload(&call.name, values))
-            }
-            result => result,
-        };
-        if after {
-            let given = result.as_ref().map_or(Val::Null, |value| *value);
-            let cost = call.cost.of(self.heap, values, given)?;
-            return self.after(result, cost);
-        }
-        result
-    }
-
-    /// A call with an argument that is an error: the others are evaluated, and it costs what it would.
-    #[cold]
-    fn call_after(
-        &mut self,
-        error: EvalError,
-        call: &'a Call,
-        index: usize,
-        mut values: [Val<'a>; MOST],
-    ) -> Result<Val<'a>> {
-        let count = call.args.len();
-        // With more than two arguments cel-go stops here, and charges nothing unless this is the last.
-        if !error.is_value() || count > 2 && index + 1 < count {
-            return Err(error);
-        }
-        for (index, arg) in call.args.iter().enumerate().skip(index + 1) {
-            if let (Ok(value), Some(slot)) = (self.value(arg)?, values.get_mut(index)) {
-                *slot = value;
-            }
-        }
-        let cost = call.cost.of(self.heap, values.get(..count).unwrap_or_default(), Val::Null)?;
-        self.charge(cost)?;
-        Err(error)
     }
 
     #[inline(never)]

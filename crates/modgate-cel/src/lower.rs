@@ -8,12 +8,16 @@ use modgate_value::{Budget, Hint};
 use crate::{
     ast::{Expr, Kind, Literal, Macro},
     check::{Checked, Env, type_name},
-    code::{Attribute, Base, Call, Fold, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy},
+    code::{
+        Attribute, Base, Call, Fold, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy,
+        Usual,
+    },
     cost,
     error::EvalError,
     functions::{Guard, Overload, overloads},
     heap::{Heap, hashable},
     library::{self, Message},
+    memo::MAX_PARTS,
     parser::qualified_name,
     probe::Probe,
     release::Release,
@@ -295,8 +299,19 @@ impl Lowering<'_> {
         };
         let cost = cost::call(name, overload);
         let guard = Guard::of(if name == "@ip" { "ip" } else { name }, overload);
+        let usual = Usual::of(name, overload);
         let (name, args) = (name.into(), args.into());
-        Ok(Node::Call(Box::new(Call { name, guard, native, cost, args, regex })))
+        let of_variables = false;
+        let call = Call { name, guard, native, cost, args, regex, usual, of_variables };
+        let mut node = Node::Call(Box::new(call));
+        let of_variables = (2..=MAX_PARTS).contains(&node.summands().unwrap_or(0));
+        if let (Node::Call(call), true) = (&mut node, of_variables) {
+            call.of_variables = true;
+            if let Some(Node::Call(first)) = call.args.first_mut() {
+                first.of_variables = false;
+            }
+        }
+        Ok(node)
     }
 
     fn fold(
@@ -414,7 +429,16 @@ fn membership(mut args: Vec<Node>) -> Node {
             let (name, args) = ("@in".into(), args.into());
             let cost = cost::CallCost::Search;
             let guard = Guard::None;
-            Node::Call(Box::new(Call { name, guard, native, cost, args, regex: None }))
+            Node::Call(Box::new(Call {
+                name,
+                guard,
+                native,
+                cost,
+                args,
+                regex: None,
+                usual: Some(Usual::In),
+                of_variables: false,
+            }))
         }
     }
 }

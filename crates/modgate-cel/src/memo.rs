@@ -15,6 +15,9 @@
 //! values. Variables of inputs alone have the same values for all constraints of a policy, which therefore find them by
 //! their places (`InCommon`), and pay for several at once.
 //!
+//! Constraints that differ in what a few variables read of their parameters share what all validations come to, where these
+//! variables come to the same (`Whole`). Lists of variables that many policies join are joined once (`Joined`).
+//!
 //! # Budgets
 //!
 //! Each evaluation pays for an outcome as if it had computed it: the cost, the steps and the bytes
@@ -26,6 +29,8 @@
 //! for more bytes than it would have been: it pays for an outcome before it computes others.)
 
 mod ahead;
+mod keys;
+mod same;
 
 use std::{
     cell::{Cell, RefCell},
@@ -33,10 +38,16 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
 };
 
-use modgate_value::{Budget, Exhausted, Object, Spelling, Value as Json};
+use modgate_value::{Budget, Exhausted};
 
-pub use self::ahead::Ahead;
-pub(crate) use self::ahead::Known;
+pub use self::{
+    ahead::Ahead,
+    keys::{MAX_SHARED_VARIABLES, VariableKey, VariableKeys},
+};
+pub(crate) use self::{
+    ahead::Known,
+    same::{is_same, is_short},
+};
 use crate::{error::EvalError, program::Arena, value::Val};
 
 /// Most outcomes that a memo keeps; later ones are not shared.
@@ -73,105 +84,6 @@ impl Key {
     }
 }
 
-/// The keys of a policy's variables, in their order.
-#[derive(Debug, Clone, Default)]
-pub struct VariableKeys {
-    /// Of their names.
-    names: Box<[Key]>,
-    values: Box<[Key]>,
-    /// The exact keys ([`VariableKey::exact`]).
-    exact: Box<[Key]>,
-    /// The variables that keys say enough about, by their places.
-    keyed: u64,
-    /// Those of inputs alone.
-    common: u64,
-    /// The values of variables that are known.
-    ahead: Ahead,
-}
-
-/// Variables beyond this number are not shared, nor is anything else of their policy.
-pub const MAX_SHARED_VARIABLES: usize = 64;
-
-/// A variable, for [`VariableKeys::new`].
-#[derive(Debug, Clone, Copy)]
-pub struct VariableKey {
-    /// A digest of its name.
-    pub name: Key,
-    /// The key of its expression.
-    pub value: Key,
-    /// The same key together with the values of the variables that the expression reads, if each of these reads
-    /// inputs alone or is known ahead. [`Key::NONE`] if not, or if none is known ahead.
-    pub exact: Key,
-    /// Whether each expression that reads it has in its own key all that the parts depend on that it reads. The
-    /// whole value then need not be the same.
-    pub keyed: bool,
-    /// Whether it reads inputs alone, so that it comes to the same for all keys of the policy.
-    pub common: bool,
-}
-
-impl VariableKeys {
-    /// The keys of these variables; `None` for too many.
-    pub fn new(keys: impl IntoIterator<Item = VariableKey>) -> Option<Self> {
-        let mut all = Self::default();
-        let (mut names, mut values, mut exacts) = (Vec::new(), Vec::new(), Vec::new());
-        for VariableKey { name, value, exact, keyed, common } in keys {
-            if names.len() >= MAX_SHARED_VARIABLES {
-                return None;
-            }
-            all.keyed |= u64::from(keyed) << names.len();
-            all.common |= u64::from(common) << names.len();
-            names.push(name);
-            values.push(value);
-            exacts.push(exact);
-        }
-        let (names, values, exact) = (names.into(), values.into(), exacts.into());
-        Some(Self { names, values, exact, ..all })
-    }
-
-    /// With what variables are known to come to.
-    #[must_use]
-    pub fn with_ahead(self, ahead: Ahead) -> Self {
-        Self { ahead, ..self }
-    }
-
-    /// The value of a variable, if it is known.
-    pub(crate) fn ahead(&self, index: usize) -> Option<&Known> {
-        self.ahead.get(index)
-    }
-
-    /// The digest of a variable's name.
-    pub(crate) fn name(&self, index: usize) -> Key {
-        self.names.get(index).copied().unwrap_or(Key::NONE)
-    }
-
-    /// Whether what a variable comes to does not count beside the keys.
-    pub(crate) fn is_keyed(&self, index: usize) -> bool {
-        index < MAX_SHARED_VARIABLES && self.keyed >> index & 1 == 1
-    }
-
-    /// Whether a variable comes to the same for all keys of the policy.
-    pub(crate) fn is_common(&self, index: usize) -> bool {
-        index < MAX_SHARED_VARIABLES && self.common >> index & 1 == 1
-    }
-
-    pub(crate) fn of_value(&self, index: usize) -> Key {
-        self.values.get(index).copied().unwrap_or(Key::NONE)
-    }
-
-    pub(crate) fn exact(&self, index: usize) -> Key {
-        self.exact.get(index).copied().unwrap_or_default()
-    }
-
-    /// The variable of that name, which is looked for at `near` first.
-    #[inline]
-    pub(crate) fn named(&self, name: Key, near: usize) -> Option<usize> {
-        match self.names.get(near) {
-            Some(known) if *known == name => Some(near),
-            _ => self.names.iter().position(|known| *known == name),
-        }
-    }
-}
-
 /// How much of a usual request there is room for at first.
 const ROOM: usize = 448;
 
@@ -179,9 +91,26 @@ const ROOM: usize = 448;
 #[derive(Debug)]
 pub struct Memo<'a> {
     outcomes: RefCell<HashMap<Key, &'a Shared<'a>, BuildHasherDefault<Digests>>>,
+    joined: [Cell<Option<&'a Joined<'a>>>; MAX_JOINED],
     /// Of the policy that was evaluated last, which has this address.
     in_common: Cell<Option<(usize, &'a InCommon<'a>)>>,
 }
+
+/// So many joined lists are kept.
+const MAX_JOINED: usize = 4;
+
+/// Lists of variables that were joined: most policies about containers begin with all of them.
+#[derive(Debug)]
+pub(crate) struct Joined<'a> {
+    /// The lists, which are parts of what the memo has; the rest is null.
+    pub(crate) parts: [Val<'a>; MAX_PARTS],
+    pub(crate) result: Val<'a>,
+    /// What joining them took, reading the variables left out.
+    pub(crate) spent: Spent,
+}
+
+/// The most lists of a join that is kept.
+pub(crate) const MAX_PARTS: usize = 4;
 
 /// The variables of a policy that read inputs alone, by their places: all of its constraints have them in common.
 #[derive(Debug)]
@@ -189,6 +118,43 @@ pub(crate) struct InCommon<'a> {
     all: &'a [Cell<Option<Common<'a>>>],
     /// Several that were paid for at once: another constraint pays for the same, mostly.
     last: Cell<(u64, Spent)>,
+    /// What all validations of constraints came to, the latest first.
+    wholes: Cell<Option<&'a Whole<'a>>>,
+}
+
+/// What all validations of a constraint came to, for others that are the same but for what variables at the bottom
+/// read.
+#[derive(Debug)]
+pub(crate) struct Whole<'a> {
+    /// Of all but the variables at the bottom.
+    pub(crate) rest: Key,
+    /// These in the order in which they are read, with what they come to.
+    pub(crate) bottom: &'a [(usize, Kept<'a>)],
+    /// These and all that they read, by their places.
+    pub(crate) behind: u64,
+    /// All that was paid for, by the places.
+    pub(crate) paid: u64,
+    /// The part of it that is known ahead, but for what is behind variables at the bottom.
+    pub(crate) ahead: u64,
+    /// The cost without these two.
+    pub(crate) spent: Spent,
+    /// The variables between, by their places.
+    pub(crate) between: u64,
+    pub(crate) values: &'a [Cell<Option<Slot<'a>>>],
+    /// The result.
+    pub(crate) result: u64,
+    /// The one before.
+    pub(crate) next: Option<&'a Whole<'a>>,
+    /// How many these are.
+    pub(crate) count: usize,
+}
+
+/// The value of a variable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot<'a> {
+    pub(crate) value: Kept<'a>,
+    /// Where the memo has it.
+    pub(crate) shared: Option<&'a Shared<'a>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -201,6 +167,14 @@ pub(crate) struct Common<'a> {
 impl<'a> InCommon<'a> {
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
+    }
+
+    pub(crate) fn wholes(&self) -> Option<&'a Whole<'a>> {
+        self.wholes.get()
+    }
+
+    pub(crate) fn keep_whole(&self, whole: &'a Whole<'a>) {
+        self.wholes.set(Some(whole));
     }
 
     #[inline]
@@ -367,6 +341,16 @@ impl Spent {
         self.released = self.released.saturating_add(more.released);
     }
 
+    /// Without a part of it; `None` if that is not a part.
+    pub(crate) fn without(self, part: Self) -> Option<Self> {
+        Some(Self {
+            cost: self.cost.checked_sub(part.cost)?,
+            steps: self.steps.checked_sub(part.steps)?,
+            bytes: self.bytes.checked_sub(part.bytes)?,
+            released: self.released.checked_sub(part.released)?,
+        })
+    }
+
     /// The spent part so far.
     pub(crate) fn so_far(budget: &Budget<'_>) -> Self {
         Self {
@@ -388,7 +372,23 @@ impl<'a> Memo<'a> {
     /// Without any outcome.
     pub fn new() -> Self {
         let room = HashMap::with_capacity_and_hasher(ROOM, BuildHasherDefault::default());
-        Self { outcomes: RefCell::new(room), in_common: Cell::default() }
+        let (in_common, joined) = (Cell::default(), Default::default());
+        Self { outcomes: RefCell::new(room), joined, in_common }
+    }
+
+    /// These lists joined, if they have been.
+    pub(crate) fn joined(&self, parts: &[Val<'a>; MAX_PARTS]) -> Option<&'a Joined<'a>> {
+        let all = self.joined.iter().map_while(Cell::get);
+        let is_it = |joined: &&Joined<'_>| {
+            parts.iter().zip(&joined.parts).all(|(here, there)| is_one_list(*here, *there))
+        };
+        all.into_iter().find(is_it)
+    }
+
+    pub(crate) fn keep_joined(&self, joined: Joined<'a>, arena: &'a Arena) {
+        if let Some(place) = self.joined.iter().find(|place| place.get().is_none()) {
+            place.set(Some(arena.0.alloc(joined)));
+        }
     }
 
     /// The values that the constraints of a policy share, given by the address of its variables,
@@ -405,7 +405,8 @@ impl<'a> Memo<'a> {
             return in_common;
         }
         let all = arena.0.alloc_slice_fill_with(count, |_| Cell::new(None));
-        let in_common = &*arena.0.alloc(InCommon { all, last: Cell::default() });
+        let (last, wholes) = (Cell::default(), Cell::default());
+        let in_common = &*arena.0.alloc(InCommon { all, last, wholes });
         self.in_common.set(Some((policy, in_common)));
         in_common
     }
@@ -419,19 +420,7 @@ impl<'a> Memo<'a> {
         self.outcomes.borrow().get(&key).copied()
     }
 
-    /// Gives an outcome another key.
-    #[inline]
-    pub(crate) fn alias(&self, exact: Key, shared: &'a Shared<'a>) {
-        if exact.is_none() {
-            return;
-        }
-        let mut outcomes = self.outcomes.borrow_mut();
-        if outcomes.len() < MAX_OUTCOMES {
-            outcomes.insert(exact, shared);
-        }
-    }
-
-    /// Keeps an outcome beside the others that have this key, and by an exact key that no other has, as long as
+    /// Keeps an outcome beside the others that have this key, or by an exact key that no other has, as long as
     /// there is room.
     pub(crate) fn put(
         &self,
@@ -441,108 +430,27 @@ impl<'a> Memo<'a> {
         arena: &'a Arena,
     ) -> Option<&'a Shared<'a>> {
         let mut outcomes = self.outcomes.borrow_mut();
-        let other = outcomes.get(&key).copied();
-        let others = other.map_or(0, |other| other.others + 1);
         let has_room = outcomes.len() < MAX_OUTCOMES;
-        let is_kept = others < MAX_OTHERS && (others > 0 || has_room);
-        let is_exact = !exact.is_none() && has_room;
-        if !is_kept && !is_exact {
+        let key = if exact.is_none() { key } else { exact };
+        let other = if exact.is_none() { outcomes.get(&key).copied() } else { None };
+        let others = other.map_or(0, |other| other.others + 1);
+        if others >= MAX_OTHERS || others == 0 && !has_room {
             return None;
         }
-        let other = other.filter(|_| is_kept);
         let behind = Cell::new((0, 0));
         let shared = &*arena.0.alloc(Shared { result, spent, basis, other, others, behind });
-        if is_kept {
-            outcomes.insert(key, shared);
-        }
-        if is_exact {
-            outcomes.insert(exact, shared);
-        }
+        outcomes.insert(key, shared);
         Some(shared)
     }
 }
 
-/// Whether two values are made of the same parts in the same way, so that whatever is done with them comes to
-/// the same and costs the same. `left` bounds the number of parts that are looked at.
-pub(crate) fn is_same(a: Val<'_>, b: Val<'_>, left: &mut u32) -> bool {
-    let Some(less) = left.checked_sub(1) else { return false };
-    *left = less;
+/// Whether two are the same list in the same place, or both null.
+fn is_one_list(a: Val<'_>, b: Val<'_>) -> bool {
     match (a, b) {
-        (Val::Null, Val::Null) | (Val::Variables, Val::Variables) => true,
-        (Val::Bool(a), Val::Bool(b)) => a == b,
-        (Val::Int(a), Val::Int(b)) | (Val::Duration(a), Val::Duration(b)) => a == b,
-        (Val::Uint(a), Val::Uint(b)) => a == b,
-        (Val::Double(a), Val::Double(b)) => a.to_bits() == b.to_bits(),
-        (Val::String(a), Val::String(b)) => is_short(a.len(), left) && a == b,
-        (Val::Bytes(a), Val::Bytes(b)) => is_short(a.len(), left) && a == b,
-        (Val::Type(a), Val::Type(b)) => a == b,
-        (Val::JsonList(a), Val::JsonList(b)) => is_same_list(a, b, left),
-        (Val::JsonMap(a), Val::JsonMap(b)) => is_same_object(a, b, left),
-        (Val::List(a), Val::List(b)) => {
-            std::ptr::eq(a, b)
-                || a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(*a, *b, left))
-        }
-        (Val::Map(a), Val::Map(b)) => {
-            let mut pairs = a.iter().zip(b);
-            std::ptr::eq(a, b)
-                || a.len() == b.len()
-                    && pairs.all(|(a, b)| is_same(a.0, b.0, left) && is_same(a.1, b.1, left))
-        }
-        (Val::OwnedList(a), Val::OwnedList(b)) => {
-            let mut pairs = a.iter().zip(b);
-            std::ptr::eq(a, b)
-                || a.len() == b.len() && pairs.all(|(a, b)| is_same(a.value(), b.value(), left))
-        }
-        (Val::OwnedMap(a), Val::OwnedMap(b)) => {
-            let mut pairs = a.iter().zip(b);
-            std::ptr::eq(a, b)
-                || a.len() == b.len()
-                    && pairs.all(|(a, b)| {
-                        is_same(a.0.value(), b.0.value(), left)
-                            && is_same(a.1.value(), b.1.value(), left)
-                    })
-        }
-        (Val::Optional(a), Val::Optional(b)) => match (a, b) {
-            (Some(a), Some(b)) => is_same(*a, *b, left),
-            (a, b) => a.is_none() && b.is_none(),
-        },
-        _ => false,
-    }
-}
-
-/// Pays for a look at a text.
-fn is_short(length: usize, left: &mut u32) -> bool {
-    let cost = u32::try_from(length / 64).unwrap_or(u32::MAX);
-    let enough = left.checked_sub(cost);
-    *left = enough.unwrap_or(0);
-    enough.is_some()
-}
-
-fn is_same_list(a: &[Json], b: &[Json], left: &mut u32) -> bool {
-    std::ptr::eq(a, b)
-        || a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_json(a, b, left))
-}
-
-fn is_same_object(a: &Object, b: &Object, left: &mut u32) -> bool {
-    let mut pairs = a.iter().zip(b.iter());
-    std::ptr::eq(a, b)
-        || a.len() == b.len() && pairs.all(|(a, b)| a.0 == b.0 && is_same_json(&a.1, &b.1, left))
-}
-
-fn is_same_json(a: &Json, b: &Json, left: &mut u32) -> bool {
-    let Some(less) = left.checked_sub(1) else { return false };
-    *left = less;
-    match (a, b) {
-        (Json::Null, Json::Null) => true,
-        (Json::Bool(a), Json::Bool(b)) => a == b,
-        (Json::String(a), Json::String(b)) => is_short(a.len(), left) && a == b,
-        (Json::Number(a), Json::Number(b)) => match (a.spelling(), b.spelling()) {
-            (Spelling::Int(a), Spelling::Int(b)) => a == b,
-            (Spelling::Float(a), Spelling::Float(b)) => a.to_bits() == b.to_bits(),
-            _ => false,
-        },
-        (Json::Array(a), Json::Array(b)) => is_same_list(a, b, left),
-        (Json::Object(a), Json::Object(b)) => is_same_object(a, b, left),
+        (Val::Null, Val::Null) => true,
+        (Val::JsonList(a), Val::JsonList(b)) => std::ptr::eq(a, b),
+        (Val::List(a), Val::List(b)) => std::ptr::eq(a, b),
+        (Val::OwnedList(a), Val::OwnedList(b)) => std::ptr::eq(a, b),
         _ => false,
     }
 }

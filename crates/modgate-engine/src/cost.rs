@@ -37,6 +37,7 @@ pub struct Cost {
 
 impl Cost {
     /// One evaluation, by what it spent.
+    #[inline]
     pub(crate) fn of(budget: &Budget<'_>, time: Duration) -> Self {
         Self { evaluations: 1, time, steps: budget.steps_spent(), bytes: budget.bytes_spent() }
     }
@@ -138,11 +139,13 @@ impl Usage {
     }
 
     /// The budget of the next evaluation of the policy: less time while it is demoted.
+    #[inline]
     pub(crate) fn limits(&self, limits: Limits, uptime: impl FnOnce() -> Duration) -> Limits {
         self.conduct.limits(limits, uptime)
     }
 
     /// An evaluation with these limits of the policy has ended after `took`.
+    #[inline]
     pub(crate) fn ended(
         &self,
         limits: Limits,

@@ -2,6 +2,7 @@
 //! them at most once.
 
 mod share;
+mod whole;
 
 use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
@@ -12,7 +13,7 @@ use super::Machine;
 use crate::{
     check::Env,
     error::EvalError,
-    memo::{InCommon, Kept, Key, Known, Memo, Shared, Spent, VariableKeys},
+    memo::{InCommon, Kept, Key, Known, MAX_SHARED_VARIABLES, Memo, Slot, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
     reads::Read,
     types::{ObjectType, Type},
@@ -158,49 +159,42 @@ pub struct Evaluation<'a> {
     /// The variables that what is running has read, by their places; only while sharing.
     read: Cell<u64>,
     /// The same in their order, after those that what is around it has read.
-    order: Order<'a>,
+    order: Order,
     /// The part of the budget that the variables it read took.
     elsewhere: Cell<Spent>,
+    /// Variables at the bottom in the order in which they were first read.
+    bottom: Order,
+    /// What was spent before, if what all of it comes to may be kept.
+    begun: Cell<Option<Spent>>,
 }
 
-/// The value of a variable.
-#[derive(Clone, Copy)]
-struct Slot<'a> {
-    value: Kept<'a>,
-    /// Where the memo has it.
-    shared: Option<&'a Shared<'a>>,
-}
-
-/// Variables in the order in which they were read, in the arena. There are no more than 64 of them while outcomes
-/// are shared.
-#[derive(Default)]
-struct Order<'a> {
-    room: Cell<&'a [Cell<u8>]>,
+/// Variables in the order in which they were read. There are no more than 64 of them while outcomes are shared.
+struct Order {
+    places: [Cell<u8>; MAX_SHARED_VARIABLES],
     length: Cell<usize>,
 }
 
-impl<'a> Order<'a> {
-    fn push(&self, index: usize, arena: &'a Arena) {
-        let (length, room) = (self.length.get(), self.room.get());
-        if length == room.len() {
-            let more = arena.0.alloc_slice_fill_with((2 * length).max(ROOM), |_| Cell::new(0));
-            more.iter().zip(room).for_each(|(to, from)| to.set(from.get()));
-            self.room.set(more);
-        }
-        if let (Some(slot), Ok(index)) = (self.room.get().get(length), u8::try_from(index)) {
+impl Default for Order {
+    fn default() -> Self {
+        Self { places: [const { Cell::new(0) }; MAX_SHARED_VARIABLES], length: Cell::new(0) }
+    }
+}
+
+impl Order {
+    #[inline]
+    fn push(&self, index: usize) {
+        let length = self.length.get();
+        if let (Some(slot), Ok(index)) = (self.places.get(length), u8::try_from(index)) {
             slot.set(index);
             self.length.set(length + 1);
         }
     }
 
     fn since(&self, start: usize) -> impl Iterator<Item = usize> {
-        let order = self.room.get().get(start..self.length.get()).unwrap_or_default();
+        let order = self.places.get(start..self.length.get()).unwrap_or_default();
         order.iter().map(|index| usize::from(index.get()))
     }
 }
-
-/// Room for what the expressions of a usual policy read.
-const ROOM: usize = 16;
 
 /// How deeply variables may read one another, in levels of their expressions.
 const MAX_VARIABLE_DEPTH: u32 = 500;
@@ -231,6 +225,8 @@ impl<'a> Evaluation<'a> {
             read: Cell::new(0),
             order: Order::default(),
             elsewhere: Cell::new(Spent::default()),
+            bottom: Order::default(),
+            begun: Cell::new(None),
         }
     }
 
@@ -287,6 +283,11 @@ impl<'a> Evaluation<'a> {
         result
     }
 
+    /// What it shares with other evaluations.
+    pub(crate) fn memo(&self) -> Option<&'a Memo<'a>> {
+        self.sharing.map(|(memo, _)| memo)
+    }
+
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.variables.position(name)
     }
@@ -310,6 +311,20 @@ impl<'a> Evaluation<'a> {
             Kept::Value(value) => Ok(value),
             failed => failed.result(),
         }
+    }
+
+    /// The value of the variable of that name, looked for first where it was found before; `None` where that has to be
+    /// computed or is an error.
+    #[inline]
+    pub(crate) fn known_variable(&self, name: &str, hint: &Hint) -> Option<Val<'a>> {
+        let index = self.position_near(name, hint)?;
+        let Slot { value: Kept::Value(value), .. } = self.values.get(index)?.get()? else {
+            return None;
+        };
+        if self.sharing.is_some() {
+            self.note(index);
+        }
+        Some(value)
     }
 
     /// As [`variable`](Self::variable), as it is kept.
@@ -349,6 +364,9 @@ impl<'a> Evaluation<'a> {
                 self.unsettled.set(self.unsettled.get().saturating_add(cost));
                 return Slot { value: Kept::new(&result, self.arena), shared: None };
             };
+            if keys.is_bottom(index) && self.begun.get().is_some() {
+                self.bottom.push(index);
+            }
             let key = (keys.of_value(index), keys.exact(index));
             let found = self.shared((memo, keys), key, || self.compute(program));
             self.unsettled.set(self.unsettled.get().saturating_add(found.cost));
@@ -382,9 +400,19 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The value of a variable, if it is known. It was computed with the limits of validations.
+    #[inline]
     fn ahead(&self, keys: &'a VariableKeys, index: usize) -> Option<&'a Known> {
+        if self.known_ahead(keys) & place(index) == 0 {
+            return None;
+        }
+        keys.ahead(index)
+    }
+
+    /// The variables whose values are known, by their places.
+    #[inline]
+    fn known_ahead(&self, keys: &VariableKeys) -> u64 {
         let is_limited_alike = self.limits.expression == CostLimits::VALIDATIONS.expression;
-        keys.ahead(index).filter(|_| is_limited_alike)
+        if is_limited_alike { keys.all_ahead() } else { 0 }
     }
 
     /// Variables may not build deeper values than documents have, or one could deepen another's

@@ -82,6 +82,7 @@ impl Enforcement {
 
     /// The actions for violations at `point`, sorted; `None` when the constraint is not evaluated
     /// there.
+    #[inline]
     pub fn at(&self, point: EnforcementPoint) -> Option<&[EnforcementAction]> {
         match &self.actions {
             Actions::Everywhere(action) => Some(action),

@@ -63,6 +63,8 @@ pub struct CelDriver {
     observed: bool,
     /// The keys of constraints in force, by what is read of them.
     keys: Mutex<BTreeMap<u128, Weak<Keys>>>,
+    /// What several of them have in common ([`Keys::rest`]).
+    rests: Mutex<BTreeMap<u128, Weak<Key>>>,
 }
 
 /// An expression with its compiled form, or the reason why it has none.
@@ -71,6 +73,12 @@ pub(crate) struct Expression {
     text: Str,
     program: Result<Program, CompileError>,
 }
+
+/// A validation that does not hold: its place, and its error if it has no value.
+type Failed<'a> = (usize, &'a Validation, Option<String>);
+
+/// Constraints with more validations do not share what all of them come to.
+const MAX_ALIKE: usize = 64;
 
 #[derive(Debug)]
 struct Validation {
@@ -173,6 +181,7 @@ impl CelDriver {
             failure_policy,
             observed,
             keys: Mutex::default(),
+            rests: Mutex::default(),
         }
     }
 
@@ -253,17 +262,10 @@ impl CelDriver {
         let limits = CostLimits::VALIDATIONS;
         let evaluation = begin(limits);
         let key_of = |index| keys.map_or_else(Default::default, |keys| keys.of_validation(index));
-        let mut found = Vec::new();
-        for (index, validation) in self.validations.iter().enumerate() {
-            match validation.expression.holds_shared(&evaluation, key_of(index).0) {
-                Ok(true) => {}
-                Ok(false) => found.push((index, validation, None)),
-                Err(ExpressionFailure::Error(message)) => {
-                    found.push((index, validation, Some(message)))
-                }
-                Err(ExpressionFailure::OutOfBudget(message)) => return fails(message),
-            }
-        }
+        let found = match self.failed(&evaluation, keys) {
+            Ok(found) => found,
+            Err(message) => return fails(message),
+        };
         if found.is_empty() {
             return Vec::new();
         }
@@ -280,6 +282,40 @@ impl CelDriver {
             }
         }
         violations
+    }
+
+    /// The validations that do not hold, with the errors of those that have no value.
+    fn failed<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        keys: Option<&Keys>,
+    ) -> Result<Vec<Failed<'a>>, String> {
+        let rest = keys.and_then(Keys::rest).filter(|_| self.validations.len() <= MAX_ALIKE);
+        if let Some(failed) = rest.and_then(|rest| evaluation.alike(rest)) {
+            let all = self.validations.iter().enumerate();
+            let failed = all.filter(|(index, _)| failed >> index & 1 == 1);
+            return Ok(failed.map(|(index, validation)| (index, validation, None)).collect());
+        }
+        let (mut found, mut places, mut errors) = (Vec::new(), 0_u64, false);
+        for (index, validation) in self.validations.iter().enumerate() {
+            let key = keys.map_or(Key::NONE, |keys| keys.of_validation(index).0);
+            match validation.expression.holds_shared(evaluation, key) {
+                Ok(true) => {}
+                Ok(false) => {
+                    places |= 1 << (index % MAX_ALIKE);
+                    found.push((index, validation, None));
+                }
+                Err(ExpressionFailure::Error(message)) => {
+                    errors = true;
+                    found.push((index, validation, Some(message)));
+                }
+                Err(ExpressionFailure::OutOfBudget(message)) => return Err(message),
+            }
+        }
+        if let Some(rest) = rest.filter(|_| !errors) {
+            evaluation.keep_alike(rest, places);
+        }
+        Ok(found)
     }
 
     /// Whether the match conditions hold: one that is false settles it, whatever others failed.

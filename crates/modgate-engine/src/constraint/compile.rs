@@ -281,6 +281,7 @@ impl CompiledConstraint {
     }
 
     /// The budget of the next evaluation: less time while the constraint is demoted.
+    #[inline]
     pub(super) fn limits(&self, limits: Limits, meter: Meter<'_>) -> Limits {
         match meter.uptime {
             Some(uptime) => self.usage.limits(limits, || uptime),
@@ -289,6 +290,7 @@ impl CompiledConstraint {
     }
 
     /// An evaluation has ended after `took`.
+    #[inline]
     pub(super) fn ended(&self, evaluation: &Evaluation<'_>, budget: &Budget<'_>, took: Duration) {
         if let Some(uptime) = evaluation.meter.uptime {
             self.usage.ended(evaluation.limits, budget, took, || uptime + took);
@@ -300,6 +302,7 @@ impl CompiledConstraint {
         self.usage.is_demoted()
     }
 
+    #[inline]
     pub(super) fn spent(&self, cost: Cost, meter: Meter<'_>) {
         self.usage.add(meter.shard, cost);
         if let Some(statistics) = meter.statistics {
@@ -382,6 +385,7 @@ impl CompiledConstraint {
     }
 
     /// The constraints in force that find the same in every object, if there are others.
+    #[inline]
     pub(super) fn twins(&self) -> Option<Twins> {
         match self.template.driver() {
             Driver::Rego(driver) => {

@@ -178,6 +178,7 @@ impl<'a> Session<'a> {
     }
 
     /// Keeps a budget as long as what is shared.
+    #[inline]
     pub(super) fn keep<'p>(&self, budget: Budget<'p>) -> &'a Budget<'p> {
         self.arena.cel.keep(budget)
     }

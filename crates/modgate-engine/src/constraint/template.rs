@@ -421,12 +421,14 @@ impl CompiledTemplate {
     }
 
     /// Whether admission requests with this operation concern it (EV-20).
+    #[inline]
     pub fn covers(&self, operation: &str) -> bool {
         self.operations.is_empty()
             || self.operations.iter().any(|known| known == "*" || known == operation)
     }
 
     /// Its evaluator.
+    #[inline]
     pub fn driver(&self) -> &Driver {
         &self.driver
     }

@@ -53,6 +53,7 @@ struct Record {
 
 impl Conduct {
     /// The budget of the next evaluation. `uptime` is a clock that all evaluations share.
+    #[inline]
     pub(crate) fn limits(&self, limits: Limits, uptime: impl FnOnce() -> Duration) -> Limits {
         if !self.is_demoted() {
             return limits;
@@ -69,6 +70,7 @@ impl Conduct {
     }
 
     /// An evaluation has taken this time, and `ran_out` says whether its budget ended it.
+    #[inline]
     pub(crate) fn ended(
         &self,
         limits: Limits,

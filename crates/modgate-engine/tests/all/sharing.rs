@@ -18,7 +18,7 @@ use modgate_value::{Budget, Limits, Value, budget::Frozen, yaml};
 
 /// The variables and validations of templates; they have many texts in common, and read the same by
 /// other ways or other things by the same text.
-const TEMPLATES: [&str; 15] = [
+const TEMPLATES: [&str; 16] = [
     "{variables: [{name: all, expression: 'has(variables.anyObject.spec.containers) ? \
      variables.anyObject.spec.containers : []'}, {name: exempt, expression: \
      '!has(variables.params.exempt) ? [] : variables.params.exempt'}, {name: bad, expression: \
@@ -124,6 +124,19 @@ const TEMPLATES: [&str; 15] = [
      'string(size(variables.more + variables.all) + variables.params.most)'}, {expression: \
      'size(variables.wrong + variables.all) < variables.params.most || size(variables.all + \
      variables.more) == 5', message: m}]}",
+    // Few variables read parameters, which of them are read depends on what others come to, and validations read what
+    // lies between.
+    "{variables: [{name: all, expression: 'has(variables.anyObject.spec.containers) ? \
+     variables.anyObject.spec.containers : []'}, {name: none, expression: \
+     'has(variables.anyObject.spec.init) ? variables.anyObject.spec.init : []'}, {name: one, expression: \
+     '(variables.all + variables.none).exists(c, has(variables.params.exempt) && c.image in \
+     variables.params.exempt)'}, {name: two, expression: '(variables.all + variables.none).filter(c, \
+     has(variables.params.most) && size(c.name) < variables.params.most).map(c, c.name)'}, {name: \
+     between, expression: 'variables.one ? [\"exempt\"] : variables.two'}], validations: [{expression: \
+     'size(variables.between) == 1', messageExpression: 'variables.between.join(\",\") + \
+     string(variables.two)'}, {expression: '!variables.one || size(variables.between + variables.two) \
+     < 2', message: second}, {expression: 'variables.all.all(c, c.image.startsWith(\"a\"))', \
+     messageExpression: 'string(size(variables.between)) + string(variables.params)'}]}",
 ];
 
 const PARAMETERS: [&str; 7] = [

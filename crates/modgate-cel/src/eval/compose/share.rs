@@ -5,10 +5,10 @@ use std::cell::Cell;
 use bumpalo::collections::Vec as BumpVec;
 use modgate_value::Exhausted;
 
-use super::{Evaluation, Outcome, Slot, place};
+use super::{Evaluation, Outcome, place};
 use crate::memo::{
     Basis, Common, InCommon, Input, Kept, Key, Known, MAX_COMPARED, Memo, Read as Seen, ReadAhead,
-    Shared, Spent, VariableKeys,
+    Shared, Slot, Spent, VariableKeys,
 };
 
 /// An outcome that was computed or known.
@@ -24,26 +24,37 @@ pub(super) struct Found<'a> {
 #[derive(Default)]
 pub(super) struct Bill {
     /// The cost is that of variables alone.
-    spent: Spent,
+    pub(super) spent: Spent,
     /// These variables, by their places.
     places: u64,
 }
 
 impl Bill {
-    fn add(&mut self, spent: Spent, places: u64) {
+    pub(super) fn add(&mut self, spent: Spent, places: u64) {
         self.spent.add(spent);
         self.places |= places;
     }
 }
 
+/// The places that these bits stand for.
+fn places(bits: u64) -> impl Iterator<Item = usize> {
+    let mut left = bits;
+    std::iter::from_fn(move || {
+        let index = left.trailing_zeros() as usize;
+        left &= left.checked_sub(1)?;
+        Some(index)
+    })
+}
+
 impl<'a> Evaluation<'a> {
     /// Notes that what is running reads a variable.
+    #[inline]
     pub(super) fn note(&self, index: usize) {
         let known = self.read.get();
         let read = known | place(index);
         if read != known {
             self.read.set(read);
-            self.order.push(index, self.arena);
+            self.order.push(index);
         }
     }
 
@@ -54,20 +65,13 @@ impl<'a> Evaluation<'a> {
         (key, exact): (Key, Key),
         compute: impl FnOnce() -> (Outcome<'a>, u64),
     ) -> Found<'a> {
-        // Most read nothing that has to be compared.
-        if let Some(shared) = memo.get(exact)
-            && shared.basis.read.is_empty()
-            && let Some(found) = self.paid(shared, keys)
-        {
-            return found;
-        }
-        let first = memo.get(key);
+        // What has an exact key reads nothing that has to be compared, mostly.
+        let first = memo.get(if exact.is_none() { key } else { exact });
         if let Some(first) = first
             && first.basis.read.is_empty()
-            && self.agrees(first, keys)
+            && (!exact.is_none() || self.agrees(first, keys))
             && let Some(found) = self.paid(first, keys)
         {
-            memo.alias(exact, first);
             return found;
         }
         let outside = (self.read.replace(0), self.elsewhere.replace(Spent::default()));
@@ -109,48 +113,49 @@ impl<'a> Evaluation<'a> {
 
     /// The variables that were read since then.
     fn read_since(&self, start: usize, keys: &'a VariableKeys) -> Basis<'a> {
-        let count = self.order.length.get() - start;
-        let arena = &self.arena.0;
-        let mut inputs = BumpVec::with_capacity_in(count, arena);
-        let (mut ahead, mut others) = (0_u64, 0_u64);
-        for index in self.order.since(start) {
-            if self.ahead(keys, index).is_some() {
-                ahead |= place(index);
-            } else if let Some(of) = self.of_inputs(index, keys) {
-                inputs.push(Input { name: keys.name(index), place: index, of });
-            } else {
-                others |= place(index);
+        let read = self.read.get();
+        let ahead = read & self.known_ahead(keys);
+        let (mut inputs, mut left) = (0_u64, read & !ahead & keys.all_keyed());
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            if self.of_inputs(index, keys).is_some() {
+                inputs |= place(index);
             }
+            left &= left - 1;
         }
-        let inputs = inputs.into_bump_slice();
+        let others = read & !ahead & !inputs;
+        let input = |index: usize| {
+            let of = self.of_inputs(index, keys)?;
+            Some(Input { name: keys.name(index), place: index, of })
+        };
         let known = |index: usize| ReadAhead {
             name: keys.name(index),
             place: index,
             same: self.digest_ahead(keys, index),
         };
-        let ahead = self.collected(start, ahead, known);
-        let read = self.collected(start, others, |index| {
+        let seen = |index: usize| {
             let slot = self.values.get(index).and_then(Cell::get);
             let value = slot.filter(|_| !keys.is_keyed(index)).map(|slot| slot.value);
             Seen { name: keys.name(index), place: index, value }
-        });
-        Basis { inputs, ahead, read }
+        };
+        Basis {
+            inputs: self.collected(inputs, places(inputs).filter_map(input)),
+            ahead: self.collected(ahead, places(ahead).map(known)),
+            read: self.collected(
+                others,
+                self.order.since(start).filter(|index| others & place(*index) != 0).map(seen),
+            ),
+        }
     }
 
-    /// Some of the variables that were read since then.
-    fn collected<T: Copy + 'a>(
-        &self,
-        start: usize,
-        places: u64,
-        each: impl Fn(usize) -> T,
-    ) -> &'a [T] {
+    /// As many of these as there are places.
+    fn collected<T: Copy + 'a>(&self, places: u64, all: impl Iterator<Item = T>) -> &'a [T] {
         if places == 0 {
             return &[];
         }
-        let mut all = BumpVec::with_capacity_in(places.count_ones() as usize, &self.arena.0);
-        let read = self.order.since(start).filter(|index| places & place(*index) != 0);
-        read.for_each(|index| all.push(each(index)));
-        all.into_bump_slice()
+        let mut some = BumpVec::with_capacity_in(places.count_ones() as usize, &self.arena.0);
+        all.for_each(|each| some.push(each));
+        some.into_bump_slice()
     }
 
     /// Where the memo has a variable that reads inputs alone.
@@ -273,7 +278,7 @@ impl<'a> Evaluation<'a> {
 
     /// The variables of inputs alone that an outcome reads, with all that they read, by their places; `None` if they
     /// are not all in common.
-    fn behind(
+    pub(super) fn behind(
         &self,
         in_common: &'a InCommon<'a>,
         shared: &'a Shared<'a>,

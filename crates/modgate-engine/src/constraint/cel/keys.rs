@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use modgate_cel::{Activation, Key, Program, Read, Val, VariableKey, VariableKeys, canonical};
@@ -24,6 +24,9 @@ pub(in crate::constraint) struct Keys {
     validations: Box<[(Key, Key)]>,
     /// Of everything; [`Key::NONE`] if an expression has no key.
     whole: Key,
+    /// Of all that validations read, but for what variables at the bottom do; constraints of the policy for which that is
+    /// the same share it. `None` if an expression has no key.
+    rest: Option<Arc<Key>>,
 }
 
 impl Keys {
@@ -34,6 +37,11 @@ impl Keys {
     /// Of the expression and of that of the message.
     pub(super) fn of_validation(&self, index: usize) -> (Key, Key) {
         self.validations.get(index).copied().unwrap_or_default()
+    }
+
+    /// By what validations of other constraints may come to the same; `None` if there are none.
+    pub(super) fn rest(&self) -> Option<Key> {
+        self.rest.as_ref().filter(|rest| Arc::strong_count(rest) > 1).map(|rest| **rest)
     }
 
     /// Whether all that is read of the constraint is in them.
@@ -52,20 +60,14 @@ impl CelDriver {
     /// The keys for a constraint, given with the defaults of its parameters; `None` where their
     /// names do not distinguish the variables. Constraints of which the same is read share them.
     pub(in crate::constraint) fn keys(&self, constraint: &Value) -> Option<Arc<Keys>> {
-        let keys = self.keys_of(constraint)?;
+        let mut keys = self.keys_of(constraint)?;
+        if let Some(rest) = keys.rest.take() {
+            keys.rest = Some(one(&self.rests, *rest, || rest));
+        }
         if !keys.are_whole() {
             return Some(keys.into());
         }
-        let mut all = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = all.get(&keys.whole.digest()).and_then(Weak::upgrade) {
-            return Some(known);
-        }
-        if all.len().is_power_of_two() {
-            all.retain(|_, keys| keys.strong_count() > 0);
-        }
-        let keys = Arc::new(keys);
-        all.insert(keys.whole.digest(), Arc::downgrade(&keys));
-        Some(keys)
+        Some(one(&self.keys, keys.whole, || Arc::new(keys)))
     }
 
     fn keys_of(&self, constraint: &Value) -> Option<Keys> {
@@ -136,6 +138,7 @@ impl CelDriver {
                 whole.add(program, Some(variable.value));
             }
         }
+        let rest = self.rest(&known, &variables, &values);
         let validations = self.validations.iter().zip(messages);
         let validations =
             validations.map(|(it, message)| (key(&it.expression), message.map_or(Key::NONE, key)));
@@ -143,9 +146,84 @@ impl CelDriver {
             conditions: self.conditions.iter().map(key).collect(),
             validations: validations.collect(),
             whole: whole.key(),
-            variables: VariableKeys::new(variables)?.with_ahead(ahead),
+            rest: rest.map(|(rest, _)| Arc::new(rest)),
+            variables: VariableKeys::new(variables)?
+                .with_ahead(ahead)
+                .with_bottom(rest.map_or(0, |(_, bottom)| bottom)),
         })
     }
+
+    /// The key of all that validations read but for what variables at the bottom do, and the places of these.
+    fn rest(
+        &self,
+        known: &Known<'_>,
+        variables: &[VariableKey],
+        values: &BTreeMap<&str, Key>,
+    ) -> Option<(Key, u64)> {
+        let all: Vec<(&str, Option<&Program>)> = self.variables.iter().collect();
+        let place = |name: &str| all.iter().position(|(known, _)| *known == name);
+        let mut digest = Digest::of("rest");
+        let mut unread: Vec<&Program> = Vec::new();
+        for validation in &self.validations {
+            let program = validation.expression.program()?;
+            digest = digest.inner(some(known.key(&validation.expression.text, program, true))?);
+            unread.push(program);
+        }
+        let is_input = |name: &str| INPUTS.contains(&name);
+        let (mut seen, mut bottom, mut ahead) = (BTreeSet::new(), 0, BTreeMap::new());
+        while let Some(program) = unread.pop() {
+            let mut names = BTreeSet::new();
+            program.reads(&mut |read| {
+                if let Read::Variable { name, .. } = read {
+                    names.insert(name);
+                }
+            });
+            for name in names {
+                if let Some(value) = values.get(name) {
+                    // Which parameters are read is part of the key of what reads them.
+                    let value = if name == PARAMS { Key::NONE } else { *value };
+                    ahead.insert(name, value);
+                } else if !known.of_inputs.contains(name) && seen.insert(name) {
+                    let place = place(name)?;
+                    let (_, program) = all.get(place)?;
+                    let key = some(variables.get(place)?.value)?;
+                    let is_bottom = (*program)?.reads_only(is_input, |name| {
+                        known.of_inputs.contains(name) || values.contains_key(name)
+                    });
+                    if is_bottom {
+                        bottom |= 1_u64.checked_shl(u32::try_from(place).ok()?)?;
+                        digest = digest.text("bottom").text(name);
+                    } else {
+                        digest = digest.text(name).inner(key);
+                        unread.extend(*program);
+                    }
+                }
+            }
+        }
+        for (name, value) in ahead {
+            digest = digest.text("ahead").text(name).inner(value);
+        }
+        Some((digest.key(), bottom))
+    }
+}
+
+/// A key, if it is one.
+fn some(key: Key) -> Option<Key> {
+    (!key.is_none()).then_some(key)
+}
+
+/// The one value with this key that is in use.
+fn one<T>(all: &Mutex<BTreeMap<u128, Weak<T>>>, key: Key, new: impl FnOnce() -> Arc<T>) -> Arc<T> {
+    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = all.get(&key.digest()).and_then(Weak::upgrade) {
+        return known;
+    }
+    if all.len().is_power_of_two() {
+        all.retain(|_, known| known.strong_count() > 0);
+    }
+    let new = new();
+    all.insert(key.digest(), Arc::downgrade(&new));
+    new
 }
 
 /// The parameters of a constraint, the only input that is known before a request.
