@@ -15,6 +15,7 @@ mod change;
 mod kept;
 mod pack;
 mod record;
+mod tell;
 mod verdicts;
 
 use std::{
@@ -33,14 +34,16 @@ use modgate_value::Str;
 use self::{
     change::{Changes, Since},
     kept::{Broken, Json, Kept, PackedViolation, PackedViolations},
+    pack::Dictionary,
     record::{OfKind, Record},
-    verdicts::Verdicts,
+    verdicts::{Verdict, Verdicts},
 };
 use crate::{
     evaluate::{Asked, ObjectResult, Session, excluded_as},
     object::Item,
     pass::{AuditOptions, Source, each},
     policies::{Options, Policies, UnitId},
+    reference::ObjectRef,
     report::Counts,
 };
 
@@ -159,11 +162,12 @@ impl Incremental {
                 Need::All | Need::Nothing => Asked::All,
             };
             let outcome = policies.evaluate(&item.object, &item.subject, asked, host, session);
-            (need, outcome)
+            let (evaluated, texts) = Evaluated::of(outcome, &item.subject);
+            // What takes long, hence making texts and packing them, is done by all threads at once.
+            let (violations, dictionary) = lock().number(item, &need, texts);
+            evaluated.packed(&violations, &dictionary)
         };
-        let mut take = |item: Item, (need, outcome): (Need, ObjectResult)| {
-            lock().keep(&item, need, outcome);
-        };
+        let mut take = |item: Item, evaluated: Evaluated| lock().keep(&item, evaluated);
         each(source, options, &prepare, work, &mut take);
     }
 
@@ -277,29 +281,23 @@ impl Incremental {
         Need::Only(ids)
     }
 
-    fn keep(&mut self, item: &Item, need: Need, outcome: ObjectResult) {
-        self.counts.evaluated += 1;
-        self.counts.asked += outcome.asked;
-        let subject = &item.subject;
-        let verdicts = &mut self.verdicts;
-        let found = outcome.found.into_iter().flat_map(|(id, found)| {
-            found.into_iter().map(move |found| (id, found)).collect::<Vec<_>>()
+    /// Numbers what was found, and adds what was found before by units that were not asked; with what to pack it.
+    fn number(
+        &mut self,
+        item: &Item,
+        need: &Need,
+        texts: Unnumbered,
+    ) -> (PackedViolations, Arc<Dictionary>) {
+        let Unnumbered { mut violations, found } = texts;
+        let (subject, verdicts) = (&item.subject, &mut self.verdicts);
+        let found = found.into_iter().map(|(verdict, message, details)| PackedViolation {
+            verdict: verdicts.id(verdict),
+            message,
+            details,
         });
-        let found = found.map(|(id, found)| PackedViolation {
-            verdict: verdicts.id((id, found.attribution)),
-            message: found.message,
-            details: Json::of(&found.details),
-        });
-        let mut violations = PackedViolations {
-            uid: subject.uid.clone(),
-            labels: Json::of(&subject.labels),
-            errors: outcome.errors.into_iter().map(Into::into).collect(),
-            volatile: outcome.volatile,
-            looked: outcome.looked,
-            found: found.collect(),
-        };
+        violations.found = found.collect();
         let of_kind = self.kinds.entry(subject.kind.clone()).or_default();
-        if let Need::Only(ids) = &need
+        if let Need::Only(ids) = need
             && let Some(before) = of_kind.get(&subject.namespace, &subject.name)
             && let Some(before) = &before.kept
         {
@@ -309,15 +307,20 @@ impl Incremental {
                 Err(Broken) => violations.errors.push(Broken.to_string().into()),
             }
         }
-        let record = Record {
-            version: item.version,
-            epoch: self.epoch,
-            sweep: of_kind.sweep,
-            fleeting: outcome.fleeting,
-            excluded: outcome.excluded,
-            failed: !violations.errors.is_empty(),
-            kept: Kept::of(&violations, &mut of_kind.packer),
-        };
+        (violations, Arc::clone(of_kind.packer.dictionary()))
+    }
+
+    fn keep(&mut self, item: &Item, evaluated: Evaluated) {
+        let Evaluated { asked, fleeting, excluded, failed, kept, novel } = evaluated;
+        self.counts.evaluated += 1;
+        self.counts.asked += asked;
+        let subject = &item.subject;
+        let of_kind = self.kinds.entry(subject.kind.clone()).or_default();
+        if let Some(kept) = &kept {
+            kept.teach(&mut of_kind.packer, novel.as_deref());
+        }
+        let (version, epoch, sweep) = (item.version, self.epoch, of_kind.sweep);
+        let record = Record { version, epoch, sweep, fleeting, excluded, failed, kept };
         of_kind.insert(&subject.namespace, &subject.name, record);
     }
 
@@ -386,6 +389,54 @@ impl Incremental {
                 of_kind.changed = self.epoch;
             }
         }
+    }
+}
+
+/// The findings about an object, but for the numbers of verdicts.
+struct Unnumbered {
+    /// `found` is empty.
+    violations: PackedViolations,
+    found: Vec<(Verdict, Str, Json)>,
+}
+
+/// What an evaluation leaves behind.
+struct Evaluated {
+    asked: u64,
+    fleeting: bool,
+    excluded: bool,
+    failed: bool,
+    kept: Option<Kept>,
+    /// Words that the dictionary lacks.
+    novel: Option<Vec<u8>>,
+}
+
+impl Evaluated {
+    fn of(outcome: ObjectResult, subject: &ObjectRef) -> (Self, Unnumbered) {
+        let ObjectResult { found, volatile, looked, errors, fleeting, excluded, asked } = outcome;
+        let found = found.into_iter().flat_map(|(id, found)| {
+            found.into_iter().map(move |found| {
+                let details = Json::of(&found.details);
+                ((id, found.attribution), found.message, details)
+            })
+        });
+        let violations = PackedViolations {
+            uid: subject.uid.clone(),
+            labels: Json::of(&subject.labels),
+            errors: errors.into_iter().map(Into::into).collect(),
+            volatile,
+            looked,
+            found: Vec::new(),
+        };
+        let texts = Unnumbered { violations, found: found.collect() };
+        (Self { asked, fleeting, excluded, failed: false, kept: None, novel: None }, texts)
+    }
+
+    fn packed(mut self, violations: &PackedViolations, dictionary: &Arc<Dictionary>) -> Self {
+        self.failed = !violations.errors.is_empty();
+        if let Some((kept, novel)) = Kept::packed(violations, dictionary) {
+            (self.kept, self.novel) = (Some(kept), novel);
+        }
+        self
     }
 }
 

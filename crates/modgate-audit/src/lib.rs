@@ -88,6 +88,6 @@ pub use self::{
     reference::{ObjectRef, PolicyRef},
     report::{Audited, Counts, MAX_ERRORS, ObjectError, PolicySummary, Report, Totals, place},
     rules::{AUDIT, DENY, MUTATE, PATCH, REJECT, WARN},
-    sink::Sink,
+    sink::{Sink, Texts, Told},
     violation::{SCOPED, Violation},
 };

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use modgate_engine::api::constraints::EnforcementAction;
 use modgate_value::Value;
 
-use crate::{reference::ObjectRef, violation::Violation};
+use crate::{
+    reference::{ObjectRef, PolicyRef},
+    violation::Violation,
+};
 
 /// Takes the violations of audits as they are found, each once per audit.
 ///
@@ -42,6 +46,34 @@ pub trait Sink: Send + Sync {
     fn finished(&self, audit: &str) {
         let _ = audit;
     }
+}
+
+/// Makes a text of each violation, such as a line of a log, on several threads.
+///
+/// What the texts about a policy or an object have in common is asked for once, and handed in for each of them.
+pub trait Texts: Sync {
+    /// The beginning of some texts that are made now.
+    fn start(&self) -> String;
+
+    /// The share of a policy: with its `enforcementAction`, and what that leads to, which is shown for scoped constraints.
+    fn policy(&self, policy: &PolicyRef, action: &str, scoped: &[EnforcementAction]) -> String;
+
+    /// The share of an object.
+    fn object(&self, subject: &ObjectRef) -> String;
+
+    /// Adds the text of a violation; `shares` are those of the three above.
+    fn violation(&self, shares: [&str; 3], violation: &Told<'_>, out: &mut String);
+}
+
+/// A violation, but for its policy.
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'a> {
+    /// The object.
+    pub subject: &'a ObjectRef,
+    /// As that of [`Violation`].
+    pub message: &'a str,
+    /// The JSON of its details.
+    pub details: &'a str,
 }
 
 /// Several sinks, one after the other.

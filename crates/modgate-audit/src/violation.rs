@@ -34,10 +34,18 @@ pub struct Violation {
 /// The name of what constraints do that distinguish enforcement points.
 pub const SCOPED: &str = "scoped";
 
+/// The actions that are shown.
+pub(crate) fn scoped_actions<'a>(
+    action: &str,
+    actions: &'a [EnforcementAction],
+) -> &'a [EnforcementAction] {
+    if action == SCOPED { actions } else { &[] }
+}
+
 impl Violation {
     /// Its actions, as reports list them: for scoped constraints only.
     pub fn scoped_actions(&self) -> &[EnforcementAction] {
-        if self.action == SCOPED { &self.actions } else { &[] }
+        scoped_actions(&self.action, &self.actions)
     }
 
     /// Identifies the violation among those of all audits: the same for the same audit, policy,

@@ -54,6 +54,7 @@ use self::{
     follow::{Follower, Seen, WatchFailure},
     host::AuditHost,
     policy_reports::{Collector, Reporting},
+    record::BulkLines,
 };
 use super::{
     context::Context,
@@ -499,7 +500,10 @@ impl Auditor {
 
     async fn report(&mut self, name: &str) -> Result<Report, String> {
         let mut sinks = self.sinks.clone();
-        sinks.push(Arc::new(record::Lines));
+        let bulk = BulkLines::log();
+        if bulk.is_none() {
+            sinks.push(Arc::new(record::Lines));
+        }
         if self.auditing.config.events && self.auditing.events.are_written() {
             sinks.push(Arc::new(record::AsEvents {
                 events: self.auditing.events.clone(),
@@ -508,7 +512,15 @@ impl Auditor {
             }));
         }
         let (name, limit) = (name.to_owned(), self.auditing.config.limit);
-        let report = self.with(move |incremental| incremental.report(&name, limit, &sinks)).await?;
+        let report = self.with(move |incremental| {
+            if let Some(log) = bulk {
+                let lines = BulkLines { log, audit: &name };
+                let threads = AuditOptions::all_cores();
+                incremental.tell(&lines, threads, &mut |lines| log.write(lines));
+            }
+            incremental.report(&name, limit, &sinks)
+        });
+        let report = report.await?;
         report.ok_or_else(|| "no policies".to_owned())
     }
 
@@ -516,11 +528,11 @@ impl Auditor {
         match seen {
             Seen::Many(objects) => self.evaluate(objects).await,
             Seen::Begins(kind) => {
-                self.flush().await;
+                self.flush_kind(&kind).await;
                 let _ = self.with(move |incremental| incremental.begin(&kind)).await;
             }
             Seen::Ends(kind) => {
-                self.flush().await;
+                self.flush_kind(&kind).await;
                 let _ = self.with(move |incremental| incremental.end(&kind)).await;
             }
             Seen::Gone(kind, key) => {
@@ -535,6 +547,12 @@ impl Auditor {
 
     async fn flush(&mut self) {
         let pending = self.follower.take_pending();
+        self.evaluate(pending).await;
+    }
+
+    /// Only what counts when a list of a kind begins or ends: objects of others are better evaluated together with more.
+    async fn flush_kind(&mut self, kind: &GroupVersionKind) {
+        let pending = self.follower.take_pending_of(kind);
         self.evaluate(pending).await;
     }
 

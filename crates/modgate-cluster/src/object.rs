@@ -6,7 +6,10 @@ use kube::{
     api::{ApiResource, ObjectMeta, Resource},
     core::DynamicResourceScope,
 };
-use modgate_value::{Str, Value};
+use modgate_value::{
+    MAX_DEPTH, Str, Value,
+    json::{Bounds, parse_within},
+};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
@@ -79,17 +82,42 @@ struct HeadMeta {
 impl<'de> Deserialize<'de> for Stored {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let head: Head = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
-        let metadata = ObjectMeta {
-            name: head.metadata.name,
-            namespace: head.metadata.namespace,
-            resource_version: head.metadata.resource_version,
-            ..ObjectMeta::default()
+        let bounds =
+            Bounds { max_depth: MAX_DEPTH, max_values: usize::MAX, left_out: &[&MANAGED_FIELDS] };
+        let object = parse_within(raw.get().as_bytes(), &bounds);
+        let object = object.map(|read| trimmed(read.value)).map_err(|error| error.to_string());
+        let head = match object.as_ref().ok().and_then(HeadMeta::of) {
+            Some(head) => head,
+            // Of an object that is nested too deeply, too.
+            None => serde_json::from_str::<Head>(raw.get()).map_err(D::Error::custom)?.metadata,
         };
-        let object = Value::from_json(raw.get().as_bytes());
-        Ok(Self { metadata, object: object.map(trimmed).map_err(|error| error.to_string()) })
+        let HeadMeta { name, namespace, resource_version } = head;
+        let metadata = ObjectMeta { name, namespace, resource_version, ..ObjectMeta::default() };
+        Ok(Self { metadata, object })
     }
 }
+
+impl HeadMeta {
+    /// That of an object that has been read; nothing where it is not as it should be.
+    fn of(object: &Value) -> Option<Self> {
+        let Some(metadata) = object.as_object()?.get("metadata") else {
+            return Some(Self::default());
+        };
+        let metadata = metadata.as_object()?;
+        let text = |name: &str| match metadata.get(name) {
+            None | Some(Value::Null) => Some(None),
+            Some(text) => text.as_str().map(|text| Some(text.to_owned())),
+        };
+        Some(Self {
+            name: text("name")?,
+            namespace: text("namespace")?,
+            resource_version: text("resourceVersion")?,
+        })
+    }
+}
+
+/// What [`trimmed`] removes is not even built.
+const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
 /// Without `managedFields`, which can be the larger half of an object.
 fn trimmed(mut object: Value) -> Value {
@@ -176,5 +204,20 @@ mod tests {
         let WatchEvent::Modified(stored) = event else { panic!("{event:?}") };
         assert_eq!(stored.meta().resource_version.as_deref(), Some("3"));
         assert!(stored.object.is_err());
+    }
+
+    #[test]
+    fn identities() {
+        let read = |text: &str| serde_json::from_str::<Stored>(text);
+        let stored = read(
+            r#"{"metadata": {"name": "a", "namespace": null, "resourceVersion": "3", "managedFields": [1]}}"#,
+        );
+        let stored = stored.expect("an object");
+        assert_eq!(stored.key(), Key { namespace: "".into(), name: "a".into() });
+        assert_eq!(stored.meta().resource_version.as_deref(), Some("3"));
+        assert_eq!(read("{}").expect("an object").meta().name, None);
+        for other in ["1", r#"{"metadata": null}"#, r#"{"metadata": {"name": 1}}"#] {
+            assert!(read(other).is_err(), "{other}");
+        }
     }
 }

@@ -25,14 +25,17 @@ use tracing_subscriber::{
         FmtContext, FormatEvent, FormatFields,
         format::{Writer, debug_fn},
         time::{FormatTime as _, SystemTime},
-        writer::BoxMakeWriter,
     },
     layer::SubscriberExt as _,
     registry::LookupSpan,
     util::SubscriberInitExt as _,
 };
 
-use super::limited::{FIELD_BYTES, limited, text_field};
+pub(crate) use super::limited::FIELD_BYTES;
+use super::{
+    bulk::{BulkLog, Destination},
+    limited::{limited, text_field},
+};
 
 /// The logger of what is wrong with policies.
 const LOGGER: &str = "policies";
@@ -200,20 +203,25 @@ pub fn init_logs(config: &LogConfig) -> Result<LogFormat, LogError> {
         chosen => chosen,
     };
     let to = match &config.file {
-        None => BoxMakeWriter::new(io::stderr),
+        None => Destination::StandardError,
         Some(path) => {
             let file = OpenOptions::new().create(true).append(true).open(path);
             let file = file.map_err(|error| LogError::File {
                 path: path.display().to_string(),
                 reason: error.to_string(),
             })?;
-            BoxMakeWriter::new(Arc::new(file))
+            Destination::File(Mutex::new(file))
         }
     };
-    let layer = tracing_subscriber::fmt::layer().with_writer(to);
+    let to = Arc::new(to);
+    let layer = tracing_subscriber::fmt::layer().with_writer(Arc::clone(&to));
     let registry = tracing_subscriber::registry().with(wanted.levels);
     let done = if format == LogFormat::Json {
-        registry.with(layer.event_format(JsonLine::of(config))).try_init()
+        let done = registry.with(layer.event_format(JsonLine::of(config))).try_init();
+        if done.is_ok() {
+            BulkLog::new(JsonLine::of(config), to).use_it();
+        }
+        done
     } else {
         let fields = debug_fn(text_field).delimited(" ");
         registry.with(layer.with_ansi(terminal && !config.no_color).fmt_fields(fields)).try_init()
@@ -302,8 +310,8 @@ const JSON_FIELDS: [&str; 5] = [
 const MEMBERS: &str = "members";
 
 /// One event as one JSON object.
-#[derive(Default)]
-struct JsonLine {
+#[derive(Debug, Default)]
+pub(crate) struct JsonLine {
     level_key: Option<String>,
     level_encoder: LevelEncoder,
     time_encoding: TimeEncoding,
@@ -313,6 +321,19 @@ impl JsonLine {
     fn of(config: &LogConfig) -> Self {
         let LogConfig { level_key, level_encoder, time_encoding, .. } = config.clone();
         Self { level_key: Some(level_key), level_encoder, time_encoding }
+    }
+
+    /// What stands in front of the fields.
+    pub(crate) fn start(&self, level: Level, logger: &str, line: &mut String) -> fmt::Result {
+        line.push('{');
+        write_string(self.level_key.as_deref().unwrap_or("level"), line, Escape::Minimal);
+        line.push(':');
+        self.level_encoder.write(level, line);
+        line.push_str(",\"ts\":");
+        self.write_time(line)?;
+        line.push_str(",\"logger\":");
+        write_string(logger, line, Escape::Minimal);
+        Ok(())
     }
 
     fn write_time(&self, line: &mut String) -> fmt::Result {
@@ -345,18 +366,43 @@ where
     ) -> fmt::Result {
         let metadata = event.metadata();
         let mut line = String::with_capacity(256);
-        line.push('{');
-        write_string(self.level_key.as_deref().unwrap_or("level"), &mut line, Escape::Minimal);
-        line.push(':');
-        self.level_encoder.write(*metadata.level(), &mut line);
-        line.push_str(",\"ts\":");
-        self.write_time(&mut line)?;
-        line.push_str(",\"logger\":");
-        write_string(metadata.target(), &mut line, Escape::Minimal);
+        self.start(*metadata.level(), metadata.target(), &mut line)?;
         let mut fields = JsonFields { line: &mut line };
         event.record(&mut fields);
         line.push('}');
         writeln!(writer, "{line}")
+    }
+}
+
+/// The key of a field in a line.
+pub(crate) fn put_key(line: &mut String, name: &str) {
+    line.push(',');
+    write_string(if name == "message" { "msg" } else { name }, line, Escape::Minimal);
+    line.push(':');
+}
+
+/// A field that holds a text.
+pub(crate) fn put_text(line: &mut String, name: &str, value: &str) {
+    // JSON that is cut is JSON no more, and shown as the text it is.
+    let whole = value.len() <= FIELD_BYTES;
+    if whole && JSON_FIELDS.contains(&name) {
+        put_key(line, name);
+        line.push_str(value);
+        return;
+    }
+    if whole && name == MEMBERS {
+        let members = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        if let Some(members) = members.filter(|members| !members.is_empty()) {
+            line.push(',');
+            line.push_str(members);
+        }
+        return;
+    }
+    put_key(line, name);
+    if whole {
+        write_string(value, line, Escape::Minimal);
+    } else {
+        write_string(&limited(value), line, Escape::Minimal);
     }
 }
 
@@ -365,44 +411,26 @@ struct JsonFields<'a> {
 }
 
 impl JsonFields<'_> {
-    fn key(&mut self, field: &Field) {
-        let key = if field.name() == "message" { "msg" } else { field.name() };
-        self.line.push(',');
-        write_string(key, self.line, Escape::Minimal);
-        self.line.push(':');
-    }
-
     fn literal(&mut self, field: &Field, value: impl fmt::Display) {
-        self.key(field);
+        put_key(self.line, field.name());
         let _ = write!(self.line, "{value}");
     }
 }
 
 impl Visit for JsonFields<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.record_str(field, &limited(format_args!("{value:?}")));
+        let value = limited(format_args!("{value:?}"));
+        if value.len() > FIELD_BYTES {
+            // It says already how much was left out.
+            put_key(self.line, field.name());
+            write_string(&value, self.line, Escape::Minimal);
+        } else {
+            put_text(self.line, field.name(), &value);
+        }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        // JSON that is cut is JSON no more, and shown as the text it is.
-        let whole = value.len() <= FIELD_BYTES;
-        if JSON_FIELDS.contains(&field.name()) && whole {
-            return self.literal(field, value);
-        }
-        if field.name() == MEMBERS && whole {
-            let members = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-            if let Some(members) = members.filter(|members| !members.is_empty()) {
-                self.line.push(',');
-                self.line.push_str(members);
-            }
-            return;
-        }
-        self.key(field);
-        if whole {
-            write_string(value, self.line, Escape::Minimal);
-        } else {
-            write_string(&limited(value), self.line, Escape::Minimal);
-        }
+        put_text(self.line, field.name(), value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {

@@ -36,6 +36,26 @@ pub(super) struct PackedViolation {
     pub(super) details: Json,
 }
 
+/// What is kept of an object as it is read, without copies of the words.
+pub(super) struct Words<'w> {
+    pub(super) uid: Str,
+    labels: &'w str,
+    errors: Vec<&'w str>,
+    /// Violations: of what, the message, and the details as [`Json`] has them.
+    pub(super) found: Vec<(VerdictId, &'w str, &'w str)>,
+}
+
+/// The text that [`Json`] stands for.
+pub(super) fn printed(json: &str) -> &str {
+    if json.is_empty() { "{}" } else { json }
+}
+
+impl Words<'_> {
+    pub(super) fn labels(&self) -> Result<Value, Broken> {
+        Json(self.labels.into()).value()
+    }
+}
+
 /// The text of a value, to which it can be read back; empty for an empty object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Json(Str);
@@ -101,6 +121,16 @@ pub(super) struct Kept {
 impl Kept {
     /// Packs what there is to say, if anything.
     pub(super) fn of(violations: &PackedViolations, packer: &mut Packer) -> Option<Self> {
+        let (kept, words) = Self::packed(violations, packer.dictionary())?;
+        kept.teach(packer, words.as_deref());
+        Some(kept)
+    }
+
+    /// The same, and the words if the dictionary lacks parts of them.
+    pub(super) fn packed(
+        violations: &PackedViolations,
+        dictionary: &Arc<Dictionary>,
+    ) -> Option<(Self, Option<Vec<u8>>)> {
         if violations.is_empty() {
             return None;
         }
@@ -139,8 +169,14 @@ impl Kept {
             put_text(&mut words, &violation.details.0);
         }
         put_number(&mut out, words.len());
-        let dictionary = packer.pack(&words, &mut out);
-        Some(Self { bytes: out.into(), dictionary })
+        let is_novel = dictionary.pack(&words, &mut out);
+        let kept = Self { bytes: out.into(), dictionary: Arc::clone(dictionary) };
+        Some((kept, is_novel.then_some(words)))
+    }
+
+    /// Makes the packer better by words that were packed.
+    pub(super) fn teach(&self, packer: &mut Packer, words: Option<&[u8]>) {
+        packer.learn(&self.dictionary, words);
     }
 
     /// Units that must be evaluated every time, by number.
@@ -168,6 +204,28 @@ impl Kept {
     pub(super) fn open(&self) -> Result<PackedViolations, Broken> {
         let mut input = Input(&self.bytes);
         let (volatile, looked) = (input.ids()?, input.ids()?);
+        let mut words = Vec::new();
+        let Words { uid, labels, errors, found } = self.words(&mut words)?;
+        let violation = |(verdict, message, details): (VerdictId, &str, &str)| PackedViolation {
+            verdict,
+            message: message.into(),
+            details: Json(details.into()),
+        };
+        Ok(PackedViolations {
+            uid,
+            labels: Json(labels.into()),
+            errors: errors.into_iter().map(Str::from).collect(),
+            volatile,
+            looked,
+            found: found.into_iter().map(violation).collect(),
+        })
+    }
+
+    /// The words, unpacked into `words`, whose content is lost.
+    pub(super) fn words<'w>(&self, words: &'w mut Vec<u8>) -> Result<Words<'w>, Broken> {
+        let mut input = Input(&self.bytes);
+        input.skip_ids()?;
+        input.skip_ids()?;
         let counts =
             (0..input.number()?).map(|_| input.count()).collect::<Result<Vec<_>, Broken>>()?;
         let uuid = match input.number()? {
@@ -175,29 +233,25 @@ impl Kept {
             _ => Some(input.uuid()?),
         };
         let length = input.number()?;
-        let words = unpack(input.0, length, &self.dictionary).ok_or(Broken)?;
+        unpack(input.0, length, &self.dictionary, words).ok_or(Broken)?;
 
-        let mut words = Input(&words);
+        let mut words = Input(words);
         let uid = match uuid {
             Some(uuid) => print_uuid(uuid),
-            None => words.text()?,
+            None => words.text()?.into(),
         };
-        let labels = Json(words.text()?);
+        let labels = words.text()?;
         let errors = (0..words.number()?).map(|_| words.text()).collect::<Result<_, _>>()?;
         let mut found = Vec::new();
         for (verdict, count) in counts {
             for _ in 0..count {
-                found.push(PackedViolation {
-                    verdict,
-                    message: words.text()?,
-                    details: Json(words.text()?),
-                });
+                found.push((verdict, words.text()?, words.text()?));
             }
         }
         if !words.0.is_empty() {
             return Err(Broken);
         }
-        Ok(PackedViolations { uid, labels, errors, volatile, looked, found })
+        Ok(Words { uid, labels, errors, found })
     }
 }
 
@@ -254,10 +308,9 @@ impl<'a> Input<'a> {
         (0..self.number()?).try_for_each(|_| self.number().map(drop))
     }
 
-    fn text(&mut self) -> Result<Str, Broken> {
+    fn text(&mut self) -> Result<&'a str, Broken> {
         let length = self.number()?;
-        let text = std::str::from_utf8(self.take(length)?).map_err(|_| Broken)?;
-        Ok(text.into())
+        std::str::from_utf8(self.take(length)?).map_err(|_| Broken)
     }
 
     fn uuid(&mut self) -> Result<u128, Broken> {

@@ -17,32 +17,31 @@ const STEP: usize = 4 << 10;
 /// A text that takes more than one byte of this many has parts that the dictionary lacks.
 const NOVEL: usize = 3;
 
-/// Packs violations; what it sees makes it better.
+/// Has the dictionary for the violations of a kind; what it learns makes it better.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     dictionary: Arc<Dictionary>,
     learned: Vec<u8>,
-    /// Kept for its capacity.
-    scratch: Vec<u8>,
+}
+
+impl Dictionary {
+    /// Appends the bytes, packed, to `out`, from which [`unpack`] reads them with this dictionary. Whether they have parts
+    /// that it lacks.
+    pub(super) fn pack(&self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        out.resize(start + get_maximum_output_size(bytes.len()), 0);
+        let room = out.get_mut(start..).unwrap_or_default();
+        // It cannot fail into a buffer of this size.
+        let length = compress_into_with_dict(bytes, room, &self.0).unwrap_or_default();
+        out.truncate(start + length);
+        length * NOVEL > bytes.len()
+    }
 }
 
 impl Packer {
-    /// Appends the bytes, packed, to `out`; returns what [`unpack`] needs beside them.
-    pub(super) fn pack(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Arc<Dictionary> {
-        self.scratch.resize(get_maximum_output_size(bytes.len()), 0);
-        let done = compress_into_with_dict(bytes, &mut self.scratch, &self.dictionary.0);
-        // It cannot fail into a buffer of this size.
-        let packed = done.ok().and_then(|length| self.scratch.get(..length)).unwrap_or_default();
-        out.extend_from_slice(packed);
-        let dictionary = Arc::clone(&self.dictionary);
-        let is_novel = packed.len() * NOVEL > bytes.len();
-        if self.scratch.capacity() > 1 << 20 {
-            self.scratch = Vec::new();
-        }
-        if is_novel {
-            self.learn(bytes);
-        }
-        dictionary
+    /// The dictionary to pack with.
+    pub(super) fn dictionary(&self) -> &Arc<Dictionary> {
+        &self.dictionary
     }
 
     /// Forgets what violations had in common: they will be others.
@@ -50,7 +49,10 @@ impl Packer {
         *self = Self::default();
     }
 
-    fn learn(&mut self, bytes: &[u8]) {
+    /// Takes words that the dictionary they were packed with lacks, if any.
+    pub(super) fn learn(&mut self, lacking: &Arc<Dictionary>, words: Option<&[u8]>) {
+        // One that has come since may have them.
+        let Some(bytes) = words.filter(|_| Arc::ptr_eq(lacking, &self.dictionary)) else { return };
         let known = &self.dictionary.0;
         let room = MAX_DICTIONARY.saturating_sub(known.len() + self.learned.len());
         if room == 0 {
@@ -65,15 +67,21 @@ impl Packer {
     }
 }
 
-/// The `length` bytes that were packed; nothing if these are not what [`Packer::pack`] gave.
-pub(super) fn unpack(packed: &[u8], length: usize, dictionary: &Dictionary) -> Option<Vec<u8>> {
+/// Puts the `length` bytes that were packed into `bytes`; nothing if these are not what [`Dictionary::pack`] gave.
+pub(super) fn unpack(
+    packed: &[u8],
+    length: usize,
+    dictionary: &Dictionary,
+    bytes: &mut Vec<u8>,
+) -> Option<()> {
     // No byte of LZ4 stands for more than 255; wrong lengths take no memory.
     if length > packed.len().saturating_mul(255) {
         return None;
     }
-    let mut bytes = vec![0; length];
-    let done = decompress_into_with_dict(packed, &mut bytes, &dictionary.0).ok()?;
-    (done == length).then_some(bytes)
+    bytes.clear();
+    bytes.resize(length, 0);
+    let done = decompress_into_with_dict(packed, bytes, &dictionary.0).ok()?;
+    (done == length).then_some(())
 }
 
 #[cfg(test)]
@@ -88,13 +96,25 @@ mod tests {
         lines.collect::<String>().into_bytes()
     }
 
+    fn pack(packer: &mut Packer, bytes: &[u8], out: &mut Vec<u8>) -> Arc<Dictionary> {
+        let dictionary = Arc::clone(packer.dictionary());
+        let is_novel = dictionary.pack(bytes, out);
+        packer.learn(&dictionary, is_novel.then_some(bytes));
+        dictionary
+    }
+
+    fn unpack(packed: &[u8], length: usize, dictionary: &Dictionary) -> Option<Vec<u8>> {
+        let mut bytes = b"what was there before".to_vec();
+        super::unpack(packed, length, dictionary, &mut bytes).map(|()| bytes)
+    }
+
     #[test]
     fn what_is_common_is_kept_once() {
         let mut packer = Packer::default();
         let mut sizes = Vec::new();
         for number in 0..1000 {
             let (bytes, mut out) = (violation(number), Vec::new());
-            let dictionary = packer.pack(&bytes, &mut out);
+            let dictionary = pack(&mut packer, &bytes, &mut out);
             assert_eq!(unpack(&out, bytes.len(), &dictionary).as_deref(), Some(&*bytes));
             assert!(dictionary.0.len() <= MAX_DICTIONARY);
             sizes.push(out.len());
@@ -115,7 +135,7 @@ mod tests {
                 })
                 .collect();
             let mut out = Vec::new();
-            let dictionary = packer.pack(&bytes, &mut out);
+            let dictionary = pack(&mut packer, &bytes, &mut out);
             assert_eq!(unpack(&out, length, &dictionary), Some(bytes));
         }
         assert_eq!(packer.dictionary.0.len(), MAX_DICTIONARY);
@@ -124,13 +144,26 @@ mod tests {
     }
 
     #[test]
+    fn words_that_a_newer_dictionary_may_have_are_not_learned() {
+        let mut packer = Packer::default();
+        let old = Arc::clone(packer.dictionary());
+        for number in 0..100 {
+            pack(&mut packer, &violation(number), &mut Vec::new());
+        }
+        let (length, waiting) = (packer.dictionary.0.len(), packer.learned.len());
+        assert!(length > 0);
+        packer.learn(&old, Some(&[7; MAX_DICTIONARY]));
+        assert_eq!((packer.dictionary.0.len(), packer.learned.len()), (length, waiting));
+    }
+
+    #[test]
     fn broken_bytes() {
         let mut packer = Packer::default();
         for number in 0..100 {
-            packer.pack(&violation(number), &mut Vec::new());
+            pack(&mut packer, &violation(number), &mut Vec::new());
         }
         let (bytes, mut out) = (violation(7), Vec::new());
-        let dictionary = packer.pack(&bytes, &mut out);
+        let dictionary = pack(&mut packer, &bytes, &mut out);
         assert_eq!(unpack(&out, bytes.len() + 1, &dictionary), None);
         assert_eq!(unpack(&out, usize::MAX, &dictionary), None);
         assert_eq!(unpack(&out, bytes.len() - 1, &dictionary), None);

@@ -14,9 +14,10 @@ mod fixture;
 use std::sync::atomic::AtomicBool;
 
 use modgate_audit::{
-    AuditOptions, Incremental, Item, ObjectRef, Options, Policies, Report, Sink, Violation, audit,
+    AuditOptions, Incremental, Item, ObjectRef, Options, Policies, PolicyRef, Report, Sink, Texts,
+    Told, Violation, audit,
 };
-use modgate_engine::api::meta::GroupVersionKind;
+use modgate_engine::api::{constraints::EnforcementAction, meta::GroupVersionKind};
 use modgate_value::Value;
 use proptest::prelude::*;
 
@@ -92,12 +93,68 @@ impl Sink for Deaf {
     }
 }
 
+/// A violation as [`Plain`] has it.
+fn text(it: &Violation) -> String {
+    let plain = Plain { padding: 0 };
+    let start = plain.start();
+    let policy = plain.policy(&it.policy, &it.action, it.scoped_actions());
+    let object = plain.object(&it.subject);
+    let details = it.details.to_json();
+    let told = Told { subject: &it.subject, message: &it.message, details: &details };
+    let mut out = String::new();
+    plain.violation([&start, &policy, &object], &told, &mut out);
+    out
+}
+
+struct Plain {
+    /// Bytes that each text has besides.
+    padding: usize,
+}
+
+impl Texts for Plain {
+    fn start(&self) -> String {
+        "-".repeat(self.padding)
+    }
+
+    fn policy(&self, policy: &PolicyRef, action: &str, scoped: &[EnforcementAction]) -> String {
+        format!("{} {}/{} {action} {scoped:?}", policy.kind, policy.namespace, policy.name)
+    }
+
+    fn object(&self, subject: &ObjectRef) -> String {
+        let ObjectRef { kind, namespace, name, uid, labels, .. } = subject;
+        format!("{kind} {namespace}/{name} {uid} {labels}")
+    }
+
+    fn violation(&self, [start, policy, object]: [&str; 3], told: &Told<'_>, out: &mut String) {
+        let Told { subject, message, details } = told;
+        let text = format!("{start}{policy} of {object} ({}): {message} {details}\n", subject.name);
+        out.push_str(&text);
+    }
+}
+
+/// All texts; each part has whole ones, and bounded many.
+fn tell(incremental: &Incremental, plain: Plain, threads: usize) -> String {
+    let mut all = String::new();
+    incremental.tell(&plain, threads, &mut |part| {
+        assert!(part.is_empty() || part.ends_with('\n'), "a text is whole");
+        assert!(part.len() < 256 << 10, "{} bytes at once", part.len());
+        all.push_str(part);
+    });
+    all
+}
+
 /// The kept results are those of the reference, whether a report has every violation or only totals
 /// and the first of them.
 fn assert_report(incremental: &mut Incremental, fixture: &Fixture) {
     let (expected_told, expected_said) = reference(fixture);
+    let texts = [1, 2, 3].map(|threads| tell(incremental, Plain { padding: 0 }, threads));
     let seen = Seen::default();
     let report = incremental.report(NAME, LIMIT, &seen).expect("policies");
+    let in_order: String = seen.0.lock().expect("unpoisoned").iter().map(text).collect();
+    for (threads, texts) in (1..).zip(&texts) {
+        let differ = in_order.lines().zip(texts.lines()).find(|(one, other)| one != other);
+        assert!(in_order == *texts, "{threads} threads: {differ:?}");
+    }
     assert_same(&told(seen), &expected_told);
     assert_same(&said(&report), &expected_said);
     let report = incremental.report(NAME, LIMIT, &Deaf).expect("policies");
@@ -231,6 +288,36 @@ fn each_kind_of_change() {
             (0..14_u8).map(|n| (n % 5 == 4, vec![(what, n, n.wrapping_mul(11))])).collect();
         check(&passes);
     }
+}
+
+#[test]
+fn texts_of_many_objects_are_in_order() {
+    let mut fixture = Fixture::new();
+    for which in 0..8 {
+        fixture.edit(3, which, 1);
+        fixture.edit(5, which, 1);
+        fixture.edit(4, which, 1);
+    }
+    let mut incremental = Incremental::new(OPTIONS);
+    incremental.adopt(&fixture.snapshot, &fixture.inventory, &fixture.cluster);
+    let pods = (0..333).map(|number| {
+        fixture::value(&format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p{number:03}, namespace: team-a, uid: u{number}, \
+             resourceVersion: '1', labels: {{app: a, team: c}}}}}}"
+        ))
+    });
+    hand_in(&mut incremental, &fixture, pods);
+    let one = tell(&incremental, Plain { padding: 9000 }, 1);
+    let of: Vec<&str> = one.lines().filter_map(|line| line.split("(p").nth(1)?.get(..3)).collect();
+    assert!(of.is_sorted() && of.len() > 333, "{of:?}");
+    for threads in [2, 3, 20] {
+        assert!(tell(&incremental, Plain { padding: 9000 }, threads) == one, "{threads} threads");
+    }
+    // Who takes no more ends it.
+    let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        incremental.tell(&Plain { padding: 9000 }, 2, &mut |_| panic!("no more"));
+    }));
+    assert!(stopped.is_err());
 }
 
 #[test]

@@ -44,8 +44,9 @@ pub(super) enum Seen {
 /// Objects that have changed wait to be evaluated once, however often they change until an audit, as
 /// long as there are not more than so many.
 const PENDING: usize = 500;
-/// Events that wait; a watch that is ahead by more is held up.
-const BACKLOG: usize = 512;
+/// Events that wait; a watch that is ahead by more is held up. Its next page then waits in it: less than a page here keeps
+/// that from being the one after next.
+const BACKLOG: usize = 64;
 /// Kinds listed at the same time: each holds a page in memory.
 const LISTINGS: usize = 2;
 /// A watch that failed works again when it has not failed for so long: more than the longest pause,
@@ -188,6 +189,14 @@ impl Follower {
     /// Objects that have changed.
     pub(super) fn take_pending(&mut self) -> Vec<Item> {
         std::mem::take(&mut self.pending).into_values().collect()
+    }
+
+    /// Those of a kind.
+    pub(super) fn take_pending_of(&mut self, kind: &GroupVersionKind) -> Vec<Item> {
+        let pending = std::mem::take(&mut self.pending).into_iter();
+        let (taken, left): (Vec<_>, Vec<_>) = pending.partition(|((of, _), _)| of == kind);
+        self.pending = left.into_iter().collect();
+        taken.into_iter().map(|(_, item)| item).collect()
     }
 
     /// The next event of the watches. Nothing is lost if this future is dropped.
@@ -396,6 +405,22 @@ mod tests {
         assert!(!follower.is_listing());
         works.store(true, Ordering::Relaxed);
         until(&mut follower, "it works", |follower| follower.failed().next().is_none()).await;
+    }
+
+    /// When one kind has been listed, objects of others wait for more.
+    #[tokio::test]
+    async fn what_waits_is_taken_by_kind() {
+        let client =
+            client(
+                |is_watch| async move { if is_watch { pending().await } else { LIST.to_owned() } },
+            );
+        let mut follower = Follower::new(client, 500);
+        follower.follow(["A", "B"].map(listable).to_vec());
+        until(&mut follower, "both are listed", |follower| !follower.is_listing()).await;
+        let kind = listable("A").kind();
+        assert_eq!(follower.take_pending_of(&kind).len(), 1);
+        assert_eq!(follower.take_pending_of(&kind).len(), 0);
+        assert_eq!(follower.take_pending().len(), 1);
     }
 
     /// A kind whose pages the API server keeps for too short a time is listed again, and fails only

@@ -2,7 +2,7 @@
 //!
 //! Messages and details may quote the object, so where it is a Secret neither is logged.
 
-use modgate_audit::{Report, SCOPED, Sink, Violation};
+use modgate_audit::{ObjectRef, PolicyRef, Report, SCOPED, Sink, Texts, Told, Violation};
 use modgate_engine::{
     api::{
         constraints::{self, EnforcementAction},
@@ -10,6 +10,7 @@ use modgate_engine::{
     },
     cost::Statistics,
 };
+use modgate_telemetry::BulkLog;
 use modgate_value::{Str, Value};
 
 use super::{
@@ -60,6 +61,71 @@ impl Sink for Lines {
 
 fn actions(actions: &[EnforcementAction]) -> Value {
     actions.iter().map(|action| Value::from(action.as_str())).collect()
+}
+
+/// The same lines, made on all cores and written many at a time. They are those of [`Lines`] in form, too.
+pub(super) struct BulkLines<'a> {
+    pub(super) log: &'a BulkLog,
+    pub(super) audit: &'a str,
+}
+
+impl BulkLines<'_> {
+    /// Nothing, where each line must be an event: it is text for people, or nobody wants it.
+    pub(super) fn log() -> Option<&'static BulkLog> {
+        BulkLog::in_use().filter(|_| Lines.wants_violations())
+    }
+}
+
+impl Texts for BulkLines<'_> {
+    fn start(&self) -> String {
+        let mut start = self.log.start(tracing::Level::INFO, LOGGER);
+        // The message comes next.
+        BulkLog::literal(&mut start, "message", "");
+        start
+    }
+
+    fn policy(&self, policy: &PolicyRef, action: &str, scoped: &[EnforcementAction]) -> String {
+        let mut share = String::new();
+        let mut add = |name, value: &str| BulkLog::text(&mut share, name, value);
+        add("constraint_group", &policy.kind.group);
+        add("constraint_api_version", &policy.kind.version);
+        add("constraint_kind", &policy.kind.kind);
+        add("constraint_name", &policy.name);
+        add("constraint_namespace", &policy.namespace);
+        add("constraint_action", action);
+        add("constraint_enforcement_actions", &actions(scoped).to_json());
+        add("constraint_annotations", &policy.annotations.to_json());
+        share
+    }
+
+    fn object(&self, subject: &ObjectRef) -> String {
+        let mut share = String::new();
+        let mut add = |name, value: &str| BulkLog::text(&mut share, name, value);
+        add("resource_group", &subject.kind.group);
+        add("resource_api_version", &subject.kind.version);
+        add("resource_kind", &subject.kind.kind);
+        add("resource_namespace", &subject.namespace);
+        add("resource_name", &subject.name);
+        add("resource_labels", &subject.labels.to_json());
+        BulkLog::literal(&mut share, "semantic", "true");
+        BulkLog::end(&mut share);
+        share
+    }
+
+    fn violation(&self, shares: [&str; 3], violation: &Told<'_>, line: &mut String) {
+        let [start, policy, object] = shares;
+        let Told { subject, message, details } = *violation;
+        let (message, details) =
+            if subject.kind.is_secret() { (NOT_SHOWN, "{}") } else { (message, details) };
+        line.push_str(start);
+        BulkLog::string(line, message);
+        BulkLog::text(line, "process", "audit");
+        BulkLog::text(line, "audit_id", self.audit);
+        BulkLog::text(line, "event_type", "violation_audited");
+        BulkLog::text(line, "details", details);
+        line.push_str(policy);
+        line.push_str(object);
+    }
 }
 
 /// A line for each constraint with violations, and for what could not be evaluated.
@@ -230,6 +296,32 @@ mod tests {
         for (key, expected) in expected {
             let found = line.get(key).map(Value::to_json);
             assert_eq!(found.as_deref(), Some(*expected), "{key}\n{text}");
+        }
+    }
+
+    /// The line of a violation without an event, but for the time.
+    #[test]
+    fn lines_in_bulk_are_those_of_events() {
+        let log = BulkLog::by_default();
+        let lines = BulkLines { log: &log, audit: "run" };
+        let long = POD.replace("\"m\"", &format!("\"{}\"", "m".repeat(5000)));
+        let mut all = vec![violation(POD), violation(NODE), violation(SECRET), violation(&long)];
+        all.push(Violation { action: "deny".into(), ..violation(POD) });
+        all.push(Violation { details: value("{}"), message: "a \"b\"\n".into(), ..violation(POD) });
+        for violation in all {
+            let Violation { policy, subject, action, message, details, .. } = &violation;
+            let start = lines.start();
+            let policy = lines.policy(policy, action, violation.scoped_actions());
+            let object = lines.object(subject);
+            let details = details.to_json();
+            let told = Told { subject, message, details: &details };
+            let mut line = String::new();
+            lines.violation([&start, &policy, &object], &told, &mut line);
+            let event = capture(|| Lines.violation("run", &violation));
+            let behind_time =
+                |line: &str| line.split_once(",\"logger\"").map(|(_, it)| it.to_owned());
+            assert_eq!(behind_time(&line), behind_time(&event));
+            assert!(behind_time(&line).is_some(), "{line}");
         }
     }
 
