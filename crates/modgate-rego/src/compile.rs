@@ -4,6 +4,7 @@
 //! names, expansion of calls, safety and order, lowering, recursion. A stage that finds errors is
 //! the last one.
 
+mod ahead;
 mod errors;
 mod expand;
 mod hir;
@@ -35,7 +36,7 @@ use crate::{
     error::{Code, Error},
     ir::{
         Branch, GroupId, GroupKind, Keyed, Leaf, Pattern, Program, Query, Rule, RuleId, SourceText,
-        types::Environment,
+        effects, types::Environment,
     },
     mistake::Mistake,
     parser,
@@ -213,7 +214,9 @@ impl<'m> Compiler<'m> {
         let mut groups = self.symbols.groups;
         for group in &mut groups {
             group.index = index::of_group(group, &rules, &constants);
+            group.exits_early = effects::always_same_constant(group, &rules);
         }
+        ahead::conditions(&constants, &groups, &self.symbols.builtins, &mut rules);
         Ok(Program {
             modules: texts(self.modules),
             constants: constants.into(),

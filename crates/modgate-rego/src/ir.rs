@@ -19,7 +19,9 @@
 //! statement simply does not succeed. The arguments of a call under `not` have been hoisted in
 //! front of the `not`, as OPA does, which makes the whole body undefined when they are.
 
+pub(crate) mod effects;
 pub(crate) mod shared;
+pub(crate) mod slots;
 pub(crate) mod types;
 
 use std::{
@@ -176,6 +178,8 @@ pub(crate) struct Group {
     pub(crate) rules: Vec<RuleId>,
     /// `default p := ...`.
     pub(crate) default: Option<RuleId>,
+    /// Whether the first rule that succeeds decides: no rule gives anything but one constant.
+    pub(crate) exits_early: bool,
     /// Which of the rules can succeed, where one argument tells.
     pub(crate) index: Option<Index>,
     /// How to compute all of the set, where it is not rule by rule.

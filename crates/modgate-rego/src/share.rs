@@ -135,9 +135,10 @@ impl<'p> Digester<'p> {
 
     fn group_key(&mut self, id: GroupId) -> Option<Key> {
         let program = self.program;
-        let Group { path: _, kind, rules, default, index: _, whole } =
+        let Group { path: _, kind, rules, default, exits_early, index: _, whole } =
             program.groups.get(id.0 as usize)?;
         let mut text = Text::default();
+        text.tag(u8::from(*exits_early));
         match kind {
             GroupKind::Complete => text.tag(0),
             GroupKind::Set => text.tag(1),

@@ -8,10 +8,11 @@
 //! # What stays the same
 //!
 //! Every document and every function has the value it has in the original program for every input
-//! that holds the known value, but for members of sets that no rule asks for. Four things may differ:
+//! that holds the known value, but for members of sets that no rule asks for, and ends with a conflict where the
+//! original does: what may raise one is kept in front of a statement that never holds. Four things may differ:
 //! fewer steps are spent, a trace shows the specialized program (so trace the original),
-//! an error in front of a statement that can never hold or that need not is not met, nor one of a member
-//! that no rule asks for, and of several errors another one may be the first (so ask the original).
+//! an error of a member that no rule asks for is not met, as in OPA, and of several errors another one may be the
+//! first (so ask the original).
 //!
 //! Only what succeeds within its budget is computed ahead; what is kept of it is bounded, too, and
 //! where there is too much of it the original program is used. Whatever fails, depends on the outside
@@ -27,7 +28,6 @@ mod merge;
 mod once;
 mod only;
 mod paths;
-mod slots;
 mod split;
 
 use std::sync::Arc;
@@ -39,7 +39,7 @@ use crate::{
     compile::{self, Constants},
     ir::{
         Branch, Group, GroupId, GroupKind, Leaf, Program, Query, Rule, RuleId, Source, Stmt,
-        StmtKind, Term,
+        StmtKind, Term, effects,
     },
     share,
 };
@@ -78,6 +78,7 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
         rules: program.rules.to_vec(),
         groups: program.groups.to_vec(),
         facts: vec![None; program.groups.len()],
+        raising: vec![None; program.groups.len()],
         depth: 0,
         inlined: 0,
         tried: 0,
@@ -98,7 +99,7 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
     // Keyed bodies bind what leaves read, in their own way.
     let unkeyed = rules.iter_mut().filter(|rule| rule.keyed.is_empty());
     unkeyed.for_each(|rule| once::rule(rule, &program.builtins));
-    functions::merge(&program.builtins, &mut rules, &mut groups);
+    functions::merge(&constants, &program.builtins, &mut rules, &mut groups);
     merge::merge(program, key, &constants, &mut rules, &mut groups);
     let special = Program {
         constants: constants.into(),
@@ -126,7 +127,7 @@ pub fn specialize_for(
 /// Facts about a group of rules.
 #[derive(Debug, Clone)]
 enum Fact {
-    /// It has no value, for any arguments.
+    /// It has no value, for any arguments, and raises no conflict.
     Never,
     /// It has this value.
     Known(Known),
@@ -137,7 +138,7 @@ enum Fact {
 
 /// The specialised body.
 enum Left {
-    /// It never succeeds.
+    /// It never succeeds, and raises no conflict.
     Never,
     /// It succeeds as often as these do, all of them.
     Stmts(Vec<Stmt>),
@@ -157,6 +158,8 @@ struct Specializer<'p> {
     groups: Vec<Group>,
     /// By group, once it has been looked at.
     facts: Vec<Option<Fact>>,
+    /// By group: whether its rules may raise a conflict, where a body in front of what never holds leads to it.
+    raising: Vec<Option<bool>>,
     depth: u32,
     /// How many functions around what is looked at have been put in the place of their calls.
     inlined: u32,
@@ -235,6 +238,11 @@ impl Specializer<'_> {
             }
         }
         group.rules = live;
+        if !group.exits_early && effects::always_same_constant(&group, &self.rules) {
+            let rules = group.rules.iter().filter_map(|id| self.rules.get(id.0 as usize)).cloned();
+            let branches: Vec<Branch> = rules.flat_map(|rule| rule.branches).collect();
+            group.exits_early = !branches.iter().any(|branch| self.raises(&branch.body));
+        }
         group.index = compile::index(&group, &self.rules, self.constants.values());
         let nothing = group.rules.is_empty() && group.default.is_none();
         let kind = group.kind;

@@ -285,7 +285,15 @@ impl Symbols {
                     rules.push(rule);
                 }
             }
-            self.groups.push(Group { path, kind, rules, default, index: None, whole: None });
+            self.groups.push(Group {
+                path,
+                kind,
+                rules,
+                default,
+                exits_early: false,
+                index: None,
+                whole: None,
+            });
             if let Some(node) = self.nodes.get_mut(id.0 as usize) {
                 node.group = Some(group);
             }

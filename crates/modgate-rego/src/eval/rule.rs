@@ -88,7 +88,7 @@ impl<'a> Machine<'a> {
                     return Err(Error::conflict(conflict, rule.span).into());
                 }
                 agreed = agreed.or(found);
-                if self.always_same_constant(group) {
+                if group.exits_early {
                     break;
                 }
                 continue;
@@ -131,19 +131,6 @@ impl<'a> Machine<'a> {
             (Pattern::Equal(Term::Const(id)), Some(value)) => self.constant(*id) == *value,
             _ => true,
         })
-    }
-
-    /// Whether no rule of the group can produce anything but one and the same constant.
-    fn always_same_constant(&self, group: &'a Group) -> bool {
-        let mut constants =
-            group.rules.iter().filter_map(|id| self.rule(*id)).flat_map(|rule| &rule.branches).map(
-                |branch| match branch.leaf {
-                    Leaf::Value(Term::Const(id)) => Some(id),
-                    _ => None,
-                },
-            );
-        let first = constants.next().flatten();
-        first.is_some() && constants.all(|constant| constant == first)
     }
 
     /// The constant of the first branch that succeeds.

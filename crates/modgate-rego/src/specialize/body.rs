@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     ir::{
-        Base, Call, Callee, Collect, Comprehension, DataBase, Every, Operand, Pattern, Ref, SetId,
-        Slot, Source, Stmt, StmtKind, Term,
+        Base, Body, Call, Callee, Collect, Comprehension, DataBase, Every, Operand, Pattern, Ref,
+        SetId, Slot, Source, Stmt, StmtKind, Term, effects::Raises,
     },
     value::sorted_set,
 };
@@ -40,14 +40,17 @@ impl Specializer<'_> {
         for stmt in body {
             let kind = match &stmt.kind {
                 StmtKind::Test(source) => match self.source(source, env) {
-                    Found::Nothing => return Left::Never,
-                    Found::One(value) if value.is_false() => return Left::Never,
+                    Found::Nothing => return self.never_behind(left),
+                    Found::One(value) if value.is_false() => return self.never_behind(left),
                     Found::One(_) => continue,
                     Found::Some(Source::Call(call)) => {
                         match self.inlined_test(&call, stmt.span, env) {
-                            Some(Left::Never) => return Left::Never,
+                            Some(Left::Never) => return self.never_behind(left),
                             Some(Left::Stmts(more)) => {
                                 left.extend(more);
+                                if self.ends(&left) {
+                                    return Left::Stmts(left);
+                                }
                                 continue;
                             }
                             None => StmtKind::Test(Source::Call(call)),
@@ -56,10 +59,10 @@ impl Specializer<'_> {
                     Found::Some(source) => StmtKind::Test(source),
                 },
                 StmtKind::Match(source, pattern) => match self.source(source, env) {
-                    Found::Nothing => return Left::Never,
+                    Found::Nothing => return self.never_behind(left),
                     Found::One(value) => match self.match_known(pattern, &value, env) {
                         Some(true) => continue,
-                        Some(false) => return Left::Never,
+                        Some(false) => return self.never_behind(left),
                         None => {
                             let pattern = self.pattern(pattern, env);
                             StmtKind::Match(Source::Term(self.constant(value)), pattern)
@@ -68,9 +71,12 @@ impl Specializer<'_> {
                     Found::Some(source) => {
                         if let Source::Call(call) = &source {
                             match self.inlined_match(call, pattern, stmt.span, env) {
-                                Some(Left::Never) => return Left::Never,
+                                Some(Left::Never) => return self.never_behind(left),
                                 Some(Left::Stmts(more)) => {
                                     left.extend(more);
+                                    if self.ends(&left) {
+                                        return Left::Stmts(left);
+                                    }
                                     continue;
                                 }
                                 None => {}
@@ -97,7 +103,7 @@ impl Specializer<'_> {
                 },
                 StmtKind::Not(body) => match self.condition(body, env) {
                     Left::Never => continue,
-                    Left::Stmts(body) if body.is_empty() => return Left::Never,
+                    Left::Stmts(body) if body.is_empty() => return self.never_behind(left),
                     Left::Stmts(mut body) => match body.as_mut_slice() {
                         [Stmt { kind: StmtKind::Any(bodies), .. }] if bodies.len() <= 2 => {
                             let none = std::mem::take(bodies).into_iter().map(StmtKind::Not);
@@ -115,10 +121,10 @@ impl Specializer<'_> {
                             some.push(body);
                         }
                     }
-                    match some.as_slice() {
-                        [] => return Left::Never,
-                        some if some.iter().any(Vec::is_empty) => continue,
-                        _ => StmtKind::Any(some),
+                    match self.some_of(some) {
+                        Some(some) if some.is_empty() => return self.never_behind(left),
+                        Some(some) => StmtKind::Any(some),
+                        None => continue,
                     }
                 }
                 StmtKind::Every(every) => match self.every(every, env) {
@@ -131,6 +137,51 @@ impl Specializer<'_> {
             left.push(Stmt { kind, span: stmt.span, generated: stmt.generated });
         }
         Left::Stmts(left)
+    }
+
+    /// The bodies of which one has to hold, up to the first that always does; `None` if nothing has to be run.
+    pub(super) fn some_of(&mut self, mut bodies: Vec<Body>) -> Option<Vec<Body>> {
+        if let Some(always) = bodies.iter().position(Vec::is_empty) {
+            bodies.truncate(always);
+            if !bodies.iter().any(|body| self.raises(body)) {
+                return None;
+            }
+            bodies.push(Body::new());
+        }
+        Some(bodies)
+    }
+
+    /// What is left of a body that does not succeed, behind these statements: those that may raise a conflict.
+    pub(super) fn never_behind(&mut self, mut left: Vec<Stmt>) -> Left {
+        let raising = |stmt: &Stmt| self.raises(std::slice::from_ref(stmt));
+        let Some(last) = left.iter().rposition(raising) else { return Left::Never };
+        left.truncate(last + 1);
+        let never = self.never(left.last());
+        left.push(never);
+        Left::Stmts(left)
+    }
+
+    /// Whether statements end with one that never holds.
+    fn ends(&self, body: &[Stmt]) -> bool {
+        let Some(Stmt { kind: StmtKind::Test(Source::Term(term)), .. }) = body.last() else {
+            return false;
+        };
+        self.known(term).is_some_and(|value| value.is_false())
+    }
+
+    /// Whether a specialized body may raise a conflict.
+    pub(super) fn raises(&mut self, body: &[Stmt]) -> bool {
+        let mut raises = Raises {
+            constants: self.constants.values(),
+            rules: &self.rules,
+            groups: &self.groups,
+            builtins: &self.original.builtins,
+            known: std::mem::take(&mut self.raising),
+            depth: 0,
+        };
+        let found = raises.body(body);
+        self.raising = raises.known;
+        found
     }
 
     /// `None` when it always holds.

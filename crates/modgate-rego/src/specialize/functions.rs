@@ -6,10 +6,11 @@
 //! Of values that are equal the first one counts, and `1` and `1.0` are equal, so the order stays: only rules
 //! that follow one another become one, and only what holds once is shared.
 
-use super::{inline, slots};
 use crate::ir::{
-    Body, Branch, Builtin, Group, GroupKind, Leaf, Pattern, Rule, RuleId, Slot, Source, Stmt,
-    StmtKind, Term,
+    Body, Branch, Builtin, Constant, Group, GroupKind, Leaf, Pattern, Rule, RuleId, Slot, Source,
+    Stmt, StmtKind, Term,
+    effects::{Raises, holds_once},
+    slots,
 };
 
 /// Functions of more rules are left alone.
@@ -28,18 +29,33 @@ struct Draft {
 }
 
 /// Merges the rules of functions.
-pub(super) fn merge(builtins: &[Builtin], rules: &mut Vec<Rule>, groups: &mut [Group]) {
-    for group in groups {
+pub(super) fn merge(
+    constants: &[Constant],
+    builtins: &[Builtin],
+    rules: &mut Vec<Rule>,
+    groups: &mut [Group],
+) {
+    let mut known = vec![None; groups.len()];
+    for index in 0..groups.len() {
+        let Some(group) = groups.get(index) else { continue };
         let is_function = matches!(group.kind, GroupKind::Function { .. });
         let few = (2..=MAX_RULES).contains(&group.rules.len());
-        if is_function && few && group.index.is_none() {
-            group.rules = merged(&group.rules, builtins, rules);
+        if !is_function || !few || group.index.is_some() {
+            continue;
+        }
+        let mut raises = Raises { constants, rules, groups, builtins, known, depth: 0 };
+        // Where none raises a conflict, those behind the first that succeeds need not run.
+        let early = group.exits_early || !raises.rules(&group.rules);
+        known = raises.known;
+        let merged = merged(&group.rules, early, builtins, rules);
+        if let Some(group) = groups.get_mut(index) {
+            group.rules = merged;
         }
     }
 }
 
 /// The rules with those that begin alike as one.
-fn merged(ids: &[RuleId], builtins: &[Builtin], rules: &mut Vec<Rule>) -> Vec<RuleId> {
+fn merged(ids: &[RuleId], early: bool, builtins: &[Builtin], rules: &mut Vec<Rule>) -> Vec<RuleId> {
     let mut left = Vec::with_capacity(ids.len());
     let mut alike: Vec<Draft> = Vec::new();
     for id in ids {
@@ -51,19 +67,24 @@ fn merged(ids: &[RuleId], builtins: &[Builtin], rules: &mut Vec<Rule>) -> Vec<Ru
             _ => false,
         };
         if !goes_on {
-            left.extend(one(&std::mem::take(&mut alike), builtins, rules));
+            left.extend(one(&std::mem::take(&mut alike), early, builtins, rules));
         }
         match draft {
             Some(draft) => alike.push(draft),
             None => left.push(*id),
         }
     }
-    left.extend(one(&alike, builtins, rules));
+    left.extend(one(&alike, early, builtins, rules));
     left
 }
 
-/// One rule for all of these, which begin alike.
-fn one(drafts: &[Draft], builtins: &[Builtin], rules: &mut Vec<Rule>) -> Option<RuleId> {
+/// One rule for all of these, which begin alike. `early` is whether the first that succeeds decides.
+fn one(
+    drafts: &[Draft],
+    early: bool,
+    builtins: &[Builtin],
+    rules: &mut Vec<Rule>,
+) -> Option<RuleId> {
     let first = drafts.first()?;
     let old = rules.get(first.id.0 as usize)?;
     let next = u32::try_from(rules.len()).ok()?;
@@ -72,7 +93,7 @@ fn one(drafts: &[Draft], builtins: &[Builtin], rules: &mut Vec<Rule>) -> Option<
     }
     let frame = drafts.iter().map(|draft| draft.frame).max().unwrap_or(0);
     let constant = match &first.value {
-        constant @ Term::Const(_) if drafts.iter().all(|it| it.value == *constant) => {
+        constant @ Term::Const(_) if early && drafts.iter().all(|it| it.value == *constant) => {
             Some(constant.clone())
         }
         _ => None,
@@ -144,7 +165,7 @@ fn common(bodies: &[&[Stmt]], builtins: &[Builtin]) -> usize {
     let Some((first, others)) = bodies.split_first() else { return 0 };
     let is_common = |(index, stmt): (usize, &Stmt)| {
         others.iter().all(|other| other.get(index) == Some(stmt))
-            && inline::holds_once(builtins, std::slice::from_ref(stmt))
+            && holds_once(builtins, std::slice::from_ref(stmt))
     };
     first.iter().enumerate().take_while(|it| is_common(*it)).count()
 }

@@ -3,12 +3,12 @@
 //! A call costs more than the few statements that many functions consist of, and statements that know
 //! the arguments may be known themselves.
 
-use super::{Left, Specializer, known::Env, slots};
+use super::{Left, Specializer, known::Env};
 use crate::{
     ast::Span,
     ir::{
-        Body, Builtin, Call, Callee, GroupKind, Leaf, Operand, Pattern, Rule, Slot, Source, Stmt,
-        StmtKind, Term,
+        Body, Call, Callee, Group, GroupKind, Leaf, Pattern, Rule, Slot, Source, Stmt, StmtKind,
+        Term, effects::holds_once, slots,
     },
 };
 
@@ -32,6 +32,12 @@ impl Specializer<'_> {
             return Some(Left::Never);
         }
         let body = if rules.iter().all(|rule| self.gives_true(rule)) {
+            // If a rule that gives something else has been left out, all that are left run.
+            let early = rules.len() < 2 || self.group_of(call).is_some_and(|it| it.exits_early);
+            let mut bodies = rules.iter().flat_map(|rule| &rule.branches).map(|it| &it.body);
+            if !early && bodies.any(|body| self.raises(body)) {
+                return None;
+            }
             self.some_rule(call, rules, span, env)?
         } else {
             let (mut body, leaf) = self.only_rule(call, rules, span, env)?;
@@ -69,8 +75,7 @@ impl Specializer<'_> {
     /// The rules of a function that is worth it, specialized; without those that never hold for the constants
     /// among the arguments.
     fn small_function(&mut self, call: &Call, span: Span, env: &Env) -> Option<Vec<Rule>> {
-        let Callee::Function(id) = call.callee else { return None };
-        let group = self.groups.get(id.0 as usize)?;
+        let group = self.group_of(call)?;
         // Tables are looked up.
         let plain = matches!(group.kind, GroupKind::Function { .. })
             && group.default.is_none()
@@ -105,6 +110,12 @@ impl Specializer<'_> {
             Some((body, _)) => !matches!(self.again(&body, &mut env), Left::Never),
             None => true,
         }
+    }
+
+    /// The rules of a function as far as they have been specialized.
+    fn group_of(&self, call: &Call) -> Option<&Group> {
+        let Callee::Function(id) = call.callee else { return None };
+        self.groups.get(id.0 as usize)
     }
 
     fn gives_true(&self, rule: &Rule) -> bool {
@@ -146,27 +157,6 @@ impl Specializer<'_> {
             Leaf::Member(_) => None,
         }
     }
-}
-
-/// Whether a body succeeds once at most.
-pub(super) fn holds_once(builtins: &[Builtin], body: &[Stmt]) -> bool {
-    body.iter().all(|stmt| match &stmt.kind {
-        StmtKind::Test(source) | StmtKind::Match(source, _) => match source {
-            Source::Term(_) | Source::Comprehension(_) => true,
-            Source::Ref(reference) => {
-                !reference.path.iter().any(|step| matches!(step, Operand::Each(_)))
-            }
-            Source::Call(call) => match call.callee {
-                Callee::Function(_) => true,
-                Callee::Builtin(id) => {
-                    let run = builtins.get(id.0 as usize).and_then(|builtin| builtin.run);
-                    run.is_some_and(|run| !run.relation)
-                }
-            },
-        },
-        StmtKind::Not(_) | StmtKind::Any(_) | StmtKind::Every(_) => true,
-        StmtKind::With(..) | StmtKind::Each(_) => false,
-    })
 }
 
 /// The body of a function's rule with variables of its own in another frame, and its value.

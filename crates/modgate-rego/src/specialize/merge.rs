@@ -17,12 +17,13 @@ use std::collections::BTreeSet;
 
 use modgate_value::Value as Json;
 
-use super::{inline, once, slots};
+use super::{inline, once};
 use crate::{
     builtins::Type,
     ir::{
         Base, Body, Branch, Callee, Collect, Constant, DataBase, Group, GroupId, GroupKind, Leaf,
         Operand, Pattern, Program, Ref, Rule, RuleId, Slot, Source, Stmt, StmtKind, Term, Whole,
+        slots,
     },
 };
 
@@ -82,7 +83,15 @@ pub(super) fn merge(
         let id = GroupId(u32::try_from(groups.len()).unwrap_or(u32::MAX));
         let rules = added(entries, id, rules);
         let (path, kind) = (Vec::new(), GroupKind::Part);
-        groups.push(Group { path, kind, rules, default: None, index: None, whole: None });
+        groups.push(Group {
+            path,
+            kind,
+            rules,
+            default: None,
+            exits_early: false,
+            index: None,
+            whole: None,
+        });
     }
 }
 

@@ -3,10 +3,9 @@
 //! Rules ask for `count(text)` or `container.image` again wherever they need it, and functions that stand in the
 //! place of their calls ask for what was asked around them. The second time gives what the first one gave.
 
-use super::slots;
 use crate::ir::{
     Base, Body, Branch, Builtin, Call, Callee, Collect, Leaf, Operand, Pattern, Ref, Rule, Slot,
-    Source, Stmt, StmtKind, Term,
+    Source, Stmt, StmtKind, Term, slots,
 };
 
 /// Most values of a body that are remembered.

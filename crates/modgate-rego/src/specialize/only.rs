@@ -55,6 +55,7 @@ pub(super) fn only(program: Program, root: GroupId) -> Program {
             path: if is_kept { group.path.clone() } else { Vec::new() },
             kind: group.kind,
             rules: if is_kept { list(&group.rules) } else { Vec::new() },
+            exits_early: group.exits_early,
             default: group.default.filter(|_| is_kept).as_ref().and_then(number),
             index,
             whole: whole.map(|Whole { part, rules }| Whole { part: *part, rules: list(rules) }),

@@ -9,7 +9,10 @@ use super::{
     Left, Specializer, inline,
     known::{Env, Known},
 };
-use crate::ir::{Base, Branch, Leaf, Operand, Pattern, Ref, Rule, Source, Stmt, StmtKind, Term};
+use crate::ir::{
+    Base, Branch, Leaf, Operand, Pattern, Ref, Rule, Source, Stmt, StmtKind, Term,
+    effects::holds_once,
+};
 
 /// Longer lists are iterated over.
 const MAX_ELEMENTS: usize = 8;
@@ -27,7 +30,7 @@ impl Specializer<'_> {
         let statements = inline::count(body);
         let at = body.iter().position(|stmt| self.elements(stmt).is_some())?;
         let (before, rest) = body.split_at_checked(at)?;
-        if statements > MAX_STATEMENTS || !inline::holds_once(&self.original.builtins, before) {
+        if statements > MAX_STATEMENTS || !holds_once(&self.original.builtins, before) {
             return None;
         }
         let (stmt, after) = rest.split_first()?;
@@ -78,7 +81,7 @@ impl Specializer<'_> {
         let Some((stmt, after)) = rest.split_first() else { return Left::Stmts(body) };
         let Some((elements, pattern)) = self.elements(stmt) else { return Left::Stmts(body) };
         let few = elements.len() * inline::count(after) <= MAX_STATEMENTS;
-        if !few || !inline::holds_once(&self.original.builtins, before) {
+        if !few || !holds_once(&self.original.builtins, before) {
             return Left::Stmts(body);
         }
         let mut bodies = Vec::with_capacity(elements.len());
@@ -94,9 +97,9 @@ impl Specializer<'_> {
             env.grow(inner.frame().saturating_sub(env.frame()));
         }
         let mut left = before.to_vec();
+        let Some(mut bodies) = self.some_of(bodies) else { return Left::Stmts(left) };
         match bodies.as_mut_slice() {
-            [] => return Left::Never,
-            some if some.iter().any(Vec::is_empty) => {}
+            [] => return self.never_behind(left),
             [body] => left.append(body),
             _ => {
                 let kind = StmtKind::Any(bodies);

@@ -3,8 +3,7 @@
 //! `container.resources.limits.cpu` and `container.resources.limits.memory` have two steps in common, which
 //! shows when each step is a statement. What turns out to be alone becomes one statement again.
 
-use super::super::slots;
-use crate::ir::{Base, Body, Operand, Pattern, Ref, Slot, Source, Stmt, StmtKind, Term};
+use crate::ir::{Base, Body, Operand, Pattern, Ref, Slot, Source, Stmt, StmtKind, Term, slots};
 
 /// The same statements, in which references from variables have one step each. The variables that come to
 /// those of the frame are read once.

@@ -4,12 +4,12 @@ use crate::ir::{Base, Body, Collect, Operand, Pattern, Slot, Source, Stmt, StmtK
 
 /// Runs `on` for each occurrence of a variable, in the order in which an evaluation comes by them: what a
 /// statement binds first.
-pub(super) fn each_in_body(body: &mut Body, on: &mut dyn FnMut(&mut Slot)) {
+pub(crate) fn each_in_body(body: &mut Body, on: &mut dyn FnMut(&mut Slot)) {
     body.iter_mut().for_each(|stmt| each_in_stmt(stmt, on));
 }
 
 /// As [`each_in_body`].
-pub(super) fn each_in_stmt(stmt: &mut Stmt, on: &mut dyn FnMut(&mut Slot)) {
+pub(crate) fn each_in_stmt(stmt: &mut Stmt, on: &mut dyn FnMut(&mut Slot)) {
     match &mut stmt.kind {
         StmtKind::Test(source) => each_in_source(source, on),
         StmtKind::Match(source, pattern) => {
@@ -62,7 +62,7 @@ fn each_in_source(source: &mut Source, on: &mut dyn FnMut(&mut Slot)) {
 }
 
 /// As [`each_in_body`].
-pub(super) fn each_in_pattern(pattern: &mut Pattern, on: &mut dyn FnMut(&mut Slot)) {
+pub(crate) fn each_in_pattern(pattern: &mut Pattern, on: &mut dyn FnMut(&mut Slot)) {
     match pattern {
         Pattern::Any => {}
         Pattern::Bind(slot) => on(slot),
@@ -78,7 +78,7 @@ pub(super) fn each_in_pattern(pattern: &mut Pattern, on: &mut dyn FnMut(&mut Slo
 }
 
 /// As [`each_in_body`].
-pub(super) fn each_in_term(term: &mut Term, on: &mut dyn FnMut(&mut Slot)) {
+pub(crate) fn each_in_term(term: &mut Term, on: &mut dyn FnMut(&mut Slot)) {
     match term {
         Term::Const(_) | Term::ConstSet(_) => {}
         Term::Local(slot) => on(slot),
