@@ -2,7 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-use modgate_api::{constraints, meta::GroupVersionKind};
+use modgate_api::{
+    admissionregistration, constraints, expansion, externaldata, meta::GroupVersionKind, templates,
+};
 use modgate_value::{Str, Value, diag::Span, yaml};
 use serde::Serialize;
 
@@ -21,6 +23,16 @@ pub struct PolicyId {
     pub name: Str,
 }
 
+/// The groups whose policies are in no namespace. Tools write one into their metadata nevertheless, as Kustomize does
+/// for every kind that it does not know.
+const CLUSTER_SCOPED: [&str; 5] = [
+    templates::GROUP,
+    constraints::GROUP,
+    expansion::GROUP,
+    externaldata::GROUP,
+    admissionregistration::GROUP,
+];
+
 impl PolicyId {
     /// The id of a constraint.
     pub fn of_constraint(kind: &Str, name: &Str) -> Self {
@@ -28,18 +40,18 @@ impl PolicyId {
         Self { group: constraints::GROUP.into(), kind, namespace: Str::default(), name }
     }
 
-    /// The id of a policy object, from its `apiVersion`, `kind` and `metadata`.
+    /// The id of a policy object, from its `apiVersion`, `kind` and `metadata`. A policy that is in no namespace is the
+    /// same whatever namespace its metadata names.
     pub fn of_object(object: &Value) -> Self {
         let text = |path: &[&str]| {
             Str::from(object.path(path).and_then(Value::as_str).unwrap_or_default())
         };
         let GroupVersionKind { group, kind, .. } = GroupVersionKind::of_object(object);
-        Self {
-            group,
-            kind,
-            namespace: text(&["metadata", "namespace"]),
-            name: text(&["metadata", "name"]),
-        }
+        let namespace = match CLUSTER_SCOPED.contains(&group.as_str()) {
+            true => Str::default(),
+            false => text(&["metadata", "namespace"]),
+        };
+        Self { group, kind, namespace, name: text(&["metadata", "name"]) }
     }
 }
 

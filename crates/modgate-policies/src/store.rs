@@ -505,6 +505,42 @@ mod tests {
         (template, constraint)
     }
 
+    /// Kustomize writes a namespace into the metadata of every kind that it does not know.
+    #[test]
+    fn a_policy_in_no_namespace_is_one_whatever_namespace_it_names() {
+        let admits = |folder: &Folder| {
+            let pod = Value::from_json(br#"{"apiVersion": "v1", "kind": "Pod"}"#).expect("pod");
+            let review = Review::of_object(pod, Operation::Create, "excluded");
+            decide(folder.store.policies(), &review, Stages::CONSTRAINTS).allowed
+        };
+        let (template, constraint) = constrained("no");
+        let config = "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\nmetadata: {name: config}\n\
+                      spec: {match: [{excludedNamespaces: [excluded], processes: [webhook]}]}\n";
+        for first in [template.as_str(), constraint, config] {
+            let mut folder = Folder::new();
+            folder.write("0.yaml", &format!("{template}---\n{constraint}"));
+            folder.write("a.yaml", first);
+            folder.refresh();
+            let is_admitted = first == config;
+            assert_eq!(admits(&folder), is_admitted);
+            let namespace = if first == config { "gatekeeper-system" } else { "shop" };
+            let named = format!("metadata: {{namespace: {namespace}, ");
+            folder.write("b.yaml", &first.replacen("metadata: {", &named, 1));
+            let (findings, _) = folder.refresh();
+            let [found] = &findings[..] else { panic!("{findings:?}") };
+            assert!(found.contains("is already defined in"), "{found}");
+            fs::remove_file(folder.dir.path().join("b.yaml")).expect("remove");
+            folder.refresh();
+            assert_eq!(admits(&folder), is_admitted, "the first is still there");
+            // A Config of another namespace never counted.
+            folder.write("b.yaml", &config.replace("{name", "{namespace: elsewhere, name"));
+            folder.refresh();
+            fs::remove_file(folder.dir.path().join("b.yaml")).expect("remove");
+            folder.refresh();
+            assert_eq!(admits(&folder), is_admitted);
+        }
+    }
+
     #[test]
     fn constraints_and_templates_come_in_any_order() {
         let denial = |folder: &Folder| {

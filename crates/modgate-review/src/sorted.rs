@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use modgate_engine::{
     Code, EngineConfig, PolicyId, Problem, Snapshot,
-    api::{admission::AdmissionReview, meta, modrule::ModRule, templates},
+    api::{admission::AdmissionReview, config, meta, modrule::ModRule, templates},
     constraint::Inventory,
     lint::{self, Definitions},
 };
@@ -210,11 +210,15 @@ pub fn is_defined_twice(id: &PolicyId, first: &Manifest) -> Diagnostic {
         .help("the first definition in the order of file names counts")
 }
 
-/// ModRules without a namespace live in the default one; other policies have none.
+/// ModRules without a namespace live in the default one, a Config in that of the installation; other policies have none.
 pub fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
     let mut id = PolicyId::of_object(&manifest.object);
-    if id.namespace.is_empty() && ModRule::is_modrule(&manifest.object) {
-        id.namespace.clone_from(&config.default_namespace);
+    if id.namespace.is_empty() {
+        if ModRule::is_modrule(&manifest.object) {
+            id.namespace.clone_from(&config.default_namespace);
+        } else if id.group == config::GROUP && id.kind == config::KIND {
+            id.namespace.clone_from(&config.installation.namespace);
+        }
     }
     id
 }

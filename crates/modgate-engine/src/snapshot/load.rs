@@ -228,11 +228,12 @@ impl<'s> Loader<'s> {
             Some(Kind::Expansion) => {
                 self.expansions().remove(&id.name);
             }
-            Some(Kind::Config) if id.name == config::NAME => {
-                self.exclusions = Some(Exclusions::default());
-                self.traces = Some(Vec::new());
+            Some(Kind::Config) => {
+                if id.name == config::NAME && self.is_installations(&id) {
+                    self.exclusions = Some(Exclusions::default());
+                    self.traces = Some(Vec::new());
+                }
             }
-            Some(Kind::Config) => {}
             Some(Kind::Provider) => {
                 self.providers().remove(&id.name);
             }
@@ -242,8 +243,22 @@ impl<'s> Loader<'s> {
         }
     }
 
+    /// The id of a policy: ModRules and Configs that name no namespace are in one nevertheless.
+    fn id(&self, source: &PolicySource) -> PolicyId {
+        let mut id = source.id();
+        if id.namespace.is_empty() {
+            let namespace = match Kind::of(&id) {
+                Some(Kind::ModRule) => &self.before.config.default_namespace,
+                Some(Kind::Config) => &self.before.config.installation.namespace,
+                _ => return id,
+            };
+            id.namespace.clone_from(namespace);
+        }
+        id
+    }
+
     fn upsert(&mut self, source: PolicySource) {
-        let id = source.id();
+        let id = self.id(&source);
         let Some(kind) = Kind::of(&id) else {
             let known = format!(
                 "expected kind `{}` of `{}`, or a template, constraint or mutator of Gatekeeper",
@@ -271,10 +286,7 @@ impl<'s> Loader<'s> {
 
     /// Policies that load and do not do what their authors intend, unless these allow it.
     fn lint(&mut self, source: &PolicySource, first: usize) {
-        let mut id = source.id();
-        if id.namespace.is_empty() && id.group == api::GROUP {
-            id.namespace.clone_from(&self.before.config.default_namespace);
-        }
+        let id = self.id(source);
         let definitions = self.before.definitions();
         let mut found = self.problems.split_off(first);
         lint::retain(&source.object, &mut found, 0);
@@ -300,6 +312,11 @@ impl<'s> Loader<'s> {
         self.problems.append(&mut found);
     }
 
+    /// Whether it is in the namespace of the installation, or in none.
+    fn is_installations(&self, id: &PolicyId) -> bool {
+        id.namespace.is_empty() || id.namespace == self.config().installation.namespace
+    }
+
     /// Of Configs the one with the fixed name counts (ST-30).
     fn upsert_config(&mut self, id: &PolicyId, source: &PolicySource) {
         if id.name != config::NAME {
@@ -309,8 +326,8 @@ impl<'s> Loader<'s> {
             self.problems.push(Problem { help, ..found });
             return;
         }
-        let installation = &self.config().installation.namespace;
-        if !id.namespace.is_empty() && id.namespace != *installation {
+        if !self.is_installations(id) {
+            let installation = &self.config().installation.namespace;
             let message = format!(
                 "it has no effect: only the Config in the namespace of the installation, \
                  `{installation}`, counts"

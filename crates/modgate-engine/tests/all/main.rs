@@ -18,6 +18,7 @@ mod constraints_store;
 mod differential;
 mod expansion;
 mod failures;
+mod histories;
 mod jsonpatch;
 mod mutation;
 mod policies;
