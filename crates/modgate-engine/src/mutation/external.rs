@@ -216,7 +216,8 @@ impl Placeholder {
         if !answer.idempotent {
             return Err(format!("{invalid}: non-idempotent response"));
         }
-        let Some(item) = answer.items.iter().find(|item| item.key == self.key) else {
+        // Of several items for a key the last counts.
+        let Some(item) = answer.items.iter().rfind(|item| item.key == self.key) else {
             return Err(format!(
                 "failed to find external data item in response for provider {provider}"
             ));
@@ -236,5 +237,43 @@ impl Placeholder {
                 if matches!(other, Value::Number(_)) { "float64" } else { go_type(other) }
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers every provider with these items.
+    struct Fixed(Vec<Item>);
+
+    impl Providers for Fixed {
+        fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String> {
+            let answer = Answer { idempotent: true, items: self.0.clone(), ..Answer::default() };
+            Ok(keys.keys().map(|provider| (provider.clone(), Ok(answer.clone()))).collect())
+        }
+    }
+
+    #[test]
+    fn of_several_items_for_a_key_the_last_counts() {
+        let item = |key: &str, value: &str, error: &str| Item {
+            key: key.into(),
+            value: value.into(),
+            error: error.to_owned(),
+        };
+        let data = ExternalData { provider: "p".into(), ..ExternalData::default() };
+        let external = External::compile(&data).expect("valid");
+        let resolved = |items: Vec<Item>| {
+            let mut placeholders = Placeholders::new("run");
+            let object = placeholders.place(&external, "k".into(), "k".into());
+            placeholders.resolve(&object, &Fixed(items))
+        };
+        let [first, last, other] = [item("k", "1", ""), item("k", "2", ""), item("j", "3", "")];
+        let failed = item("k", "", "no");
+        let items = vec![first.clone(), last.clone(), other.clone()];
+        assert_eq!(resolved(items), Ok("2".into()));
+        assert_eq!(resolved(vec![failed.clone(), last]), Ok("2".into()));
+        let error = resolved(vec![first, other, failed]).expect_err("failed");
+        assert!(error.ends_with("external data item from provider p: no"), "{error}");
     }
 }

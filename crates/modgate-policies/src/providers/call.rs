@@ -47,8 +47,10 @@ impl Endpoint {
             headers: vec![(CONTENT_TYPE, json)],
             body: Bytes::from(externaldata::request(keys).to_json()),
         };
+        // A Provider may name more time than there is.
+        let own = Instant::now().checked_add(self.provider.timeout());
         let bounds = Bounds {
-            deadline: deadline.min(Instant::now() + self.provider.timeout()),
+            deadline: own.map_or(deadline, |own| deadline.min(own)),
             body_bytes: MAX_ANSWER_BYTES,
         };
         let incoming = client.exchange(outgoing, bounds).await.map_err(|error| {
@@ -93,4 +95,35 @@ fn route(
         other => other.to_string(),
     })?;
     Ok((uri, client))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use modgate_engine::api::externaldata::Provider;
+    use modgate_value::go::base64::Alphabet;
+
+    use super::*;
+
+    const CERTIFICATE: &str =
+        include_str!("../../../modgate-engine/src/provider/testdata/certificate.pem");
+
+    /// Whatever time a Provider names, its call ends with an error of its own.
+    #[tokio::test]
+    async fn any_timeout_is_one() {
+        for timeout in [0, 1, i64::from(u32::MAX), i64::MAX / 1000, i64::MAX] {
+            let object = format!(
+                r#"{{"metadata": {{"name": "p"}}, "spec": {{"url": "https://127.0.0.1:1/", "timeout": {timeout}, "caBundle": "{}"}}}}"#,
+                Alphabet::Standard.encode(CERTIFICATE.as_bytes())
+            );
+            let object = Value::from_json(object.as_bytes()).expect("JSON");
+            let provider = Provider::from_value(&object).expect("a Provider");
+            let provider = CompiledProvider::compile(&provider).expect("valid");
+            let endpoint = Endpoint::new(Arc::new(provider), None);
+            let deadline = Instant::now() + Duration::from_secs(5);
+            let failed = endpoint.ask(&["k".into()], deadline).await.expect_err("nothing listens");
+            assert!(failed.contains("connection refused"), "{timeout}: {failed}");
+        }
+    }
 }
