@@ -42,6 +42,10 @@ pub(crate) struct Args {
     /// A built program instead of a build, as amd64=FILE or arm64=FILE; can be given several times.
     #[arg(long = "binary", value_name = "ARCH=FILE", conflicts_with = "targets")]
     binaries: Vec<String>,
+    /// Counts of `cargo xtask train` that the compiler optimises a program by, as amd64=FILE or arm64=FILE; can be given
+    /// several times.
+    #[arg(long, value_name = "ARCH=FILE", conflicts_with = "binaries")]
+    counts: Vec<String>,
     /// The program that prints completions and manual pages. Default: the one of the release that runs here.
     #[arg(long, value_name = "FILE")]
     documented_by: Option<PathBuf>,
@@ -150,7 +154,9 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let mut release = Release { files: BTreeMap::new(), about: &about };
     let mut archives = Vec::new();
     let notices = supply::notices()?;
+    let mut missing = Vec::new();
     for program in &programs {
+        missing.extend(release.add_counts(program)?);
         let name = format!("modgate-{}-linux-{}.tar.gz", about.version, program.arch.name());
         let bytes = archive(&about, program, &papers, &notices)?;
         archives.push((program.arch, name.clone(), sha256(&bytes)));
@@ -163,13 +169,12 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let chart_layout = layout::chart(&about, &chart.metadata, &chart.package)?;
     release.add(&release.named(".tgz"), chart.package);
     release.add(&release.named("-chart.oci.tar"), chart_layout.tar);
-    let mut missing = Vec::new();
     match &about.image {
         Some(name) => {
             let manifest = chart::manifest(&about, name, &image.digest)?;
             release.add(&release.named(".yaml"), manifest.into_bytes());
         }
-        None => missing.push("no manifest for kubectl: give `--image NAME`"),
+        None => missing.push("no manifest for kubectl: give `--image NAME`".to_owned()),
     }
     match &args.base_url {
         Some(base) => {
@@ -177,7 +182,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             let manifest = krew::manifest(&about, &template, base, &archives)?;
             release.add("modgate-krew.yaml", manifest.into_bytes());
         }
-        None => missing.push("no plugin manifest: give `--base-url URL`"),
+        None => missing.push("no plugin manifest: give `--base-url URL`".to_owned()),
     }
     let is_allowed = bill(&mut release)?;
 
@@ -190,7 +195,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let (notes, is_own) = notes::notes(&about, &changelog, &images, command.as_deref())?;
     if !is_own {
         missing.push(
-            "the notes are those of [Unreleased]: CHANGELOG.md has no section of this version",
+            "the notes are those of [Unreleased]: CHANGELOG.md has no section of this version"
+                .to_owned(),
         );
     }
     release.add("RELEASE_NOTES.md", notes.into_bytes());
@@ -206,7 +212,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     release.state(&images, &inputs, key.as_ref())?;
     release.sum_up(key.as_ref())?;
     if key.is_none() {
-        missing.push("not signed: give `--key FILE`");
+        missing.push("not signed: give `--key FILE`".to_owned());
     }
     for (name, bytes) in &release.files {
         let path = out.join(name);
@@ -236,6 +242,23 @@ impl Release<'_> {
 
     fn add(&mut self, name: &str, bytes: Vec<u8>) {
         self.files.insert(name.to_owned(), bytes);
+    }
+
+    /// Adds the counts that a program is optimised by, without which nobody can build the same bytes. What is missing, if
+    /// there are none.
+    fn add_counts(&mut self, program: &Program) -> Result<Option<String>> {
+        let arch = program.arch.name();
+        match &program.counts {
+            Some(counts) => {
+                let name = self.named(&format!("-linux-{arch}.profdata.gz"));
+                self.add(&name, gzip(counts)?);
+                Ok(None)
+            }
+            None if program.is_given => Ok(None),
+            None => Ok(Some(format!(
+                "the program for {arch} is slower and larger than it could be: give `--counts {arch}=FILE` of `cargo xtask train`"
+            ))),
+        }
     }
 
     /// Adds the provenance of all that is there; with a key also as a signed envelope.
@@ -308,8 +331,14 @@ fn programs(args: &Args) -> Result<Option<Vec<Program>>> {
         if wanted.is_empty() {
             wanted = Arch::ALL.to_vec();
         }
+        let mut counts = counts(args)?;
+        if let Some(arch) = counts.keys().find(|arch| !wanted.contains(arch)) {
+            bail!("`--counts {}=…`: no program for it is built", arch.name());
+        }
         for arch in wanted {
-            let Some(program) = Program::build(arch)? else { return Ok(None) };
+            let Some(program) = Program::build(arch, counts.remove(&arch))? else {
+                return Ok(None);
+            };
             programs.push(program);
         }
     }
@@ -317,6 +346,19 @@ fn programs(args: &Args) -> Result<Option<Vec<Program>>> {
     let twice = programs.windows(2).any(|pair| matches!(pair, [a, b] if a.arch == b.arch));
     ensure!(!twice, "a processor is named twice; a release has one program for each");
     Ok(Some(programs))
+}
+
+/// The files of counts, each with the processor that its program is for.
+fn counts(args: &Args) -> Result<BTreeMap<Arch, PathBuf>> {
+    let mut all = BTreeMap::new();
+    for text in &args.counts {
+        let (arch, path) = Arch::of_pair(text).with_context(|| {
+            format!("`--counts {text}`: write amd64=FILE or arm64=FILE, the file one of `cargo xtask train`")
+        })?;
+        let path = path.canonicalize().with_context(|| path.display().to_string())?;
+        ensure!(all.insert(arch, path).is_none(), "`--counts` names {} twice", arch.name());
+    }
+    Ok(all)
 }
 
 fn authorities(path: &Path) -> Result<Vec<u8>> {

@@ -66,6 +66,8 @@ enum Task {
     Load(Rest),
     /// Create Pods with the same policies in the API server and in modgate's webhook; print rates and costs.
     Throughput(Rest),
+    /// Count how often each piece of modgate runs, for the build of what ships.
+    Train(Rest),
     /// Fill a cluster with objects and policies; print start, memory, times and costs.
     Scale(Rest),
     /// Let the originals' programs and modgate do the same work in turn; compare answers and print figures.
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         | Task::Soak(_)
         | Task::Load(_)
         | Task::Throughput(_)
+        | Task::Train(_)
         | Task::Scale(_)
         | Task::Versus(_) => suites(),
     };

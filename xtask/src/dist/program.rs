@@ -43,12 +43,18 @@ impl Arch {
         }
     }
 
-    pub(super) fn of_name(name: &str) -> Option<Self> {
+    fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|arch| arch.name() == name)
     }
 
     pub(super) fn of_target(target: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|arch| arch.target() == target)
+    }
+
+    /// The processor and the file of `ARCH=FILE`.
+    pub(super) fn of_pair(text: &str) -> Option<(Self, &Path)> {
+        let (arch, file) = text.split_once('=')?;
+        Some((Self::of_name(arch)?, Path::new(file)))
     }
 
     /// That of this machine.
@@ -68,20 +74,25 @@ pub(super) struct Program {
     pub(super) bytes: Vec<u8>,
     /// Whether it was built elsewhere.
     pub(super) is_given: bool,
+    /// How often each piece ran, by which the compiler has optimised it.
+    pub(super) counts: Option<Vec<u8>>,
 }
 
 impl Program {
-    /// Builds it by `deploy/build`; `None` if that failed, and has said why.
-    pub(super) fn build(arch: Arch) -> Result<Option<Self>> {
+    /// Builds it by `deploy/build`, optimised by a file of counts where there is one; `None` if that failed, and has said
+    /// why.
+    pub(super) fn build(arch: Arch, counts: Option<PathBuf>) -> Result<Option<Self>> {
         let mut build = Command::new(corpus::repository().join("deploy/build"));
-        build.args(["--target", arch.target()]);
+        build.args(["--target", arch.target()]).env_remove("COUNT").env_remove("COUNTS");
+        build.envs(counts.iter().map(|file| ("COUNTS", file)));
         if !build.status().context("cannot run deploy/build")?.success() {
             return Ok(None);
         }
         let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
         let target = target.unwrap_or_else(|| corpus::repository().join("target"));
         let path = target.join(arch.target()).join("dist/modgate");
-        let program = Self { arch, bytes: read(&path)?, is_given: false };
+        let counts = counts.as_deref().map(read).transpose()?;
+        let program = Self { arch, bytes: read(&path)?, is_given: false, counts };
         let found = folders_in(&program.bytes, &folders_of_this_machine());
         ensure!(
             found.is_empty(),
@@ -104,12 +115,10 @@ impl Program {
 
     /// Reads one that was built elsewhere, as `ARCH=FILE` says.
     pub(super) fn given(text: &str) -> Result<Self> {
-        let parts = text.split_once('=');
-        let parts = parts.and_then(|(arch, file)| Some((Arch::of_name(arch)?, Path::new(file))));
-        let (arch, path) = parts.with_context(|| {
+        let (arch, path) = Arch::of_pair(text).with_context(|| {
             format!("`--binary {text}`: write amd64=FILE or arm64=FILE, the file a static program")
         })?;
-        let program = Self { arch, bytes: read(path)?, is_given: true };
+        let program = Self { arch, bytes: read(path)?, is_given: true, counts: None };
         program.check(path)?;
         Ok(program)
     }
@@ -328,7 +337,7 @@ mod tests {
     #[test]
     fn programs_are_static_and_for_their_processor() {
         let check = |arch, bytes| {
-            let program = Program { arch, bytes, is_given: true };
+            let program = Program { arch, bytes, is_given: true, counts: None };
             program.check(Path::new("p")).map_err(|error| format!("{error:#}"))
         };
         assert_eq!(check(Arch::Amd64, elf(62, &[1, 2])), Ok(()));

@@ -46,6 +46,10 @@ pub(super) fn statement(
         let name = format!("program for {}, built elsewhere", program.arch.name());
         dependencies.push(hashed(&name, &sha256(&program.bytes)));
     }
+    for program in inputs.programs {
+        let name = format!("counts for {}", program.arch.name());
+        dependencies.extend(program.counts.as_ref().map(|counts| hashed(&name, &sha256(counts))));
+    }
     let built: Vec<&str> =
         inputs.programs.iter().filter(|it| !it.is_given).map(|it| it.arch.target()).collect();
     let mut external = vec![

@@ -573,7 +573,7 @@ pub(crate) fn cpu_model() -> String {
 /// Writes `policies/rules.yaml` and `review.json`: `rules` rules with four criteria and two
 /// operations each, and the review of a Deployment of four containers. The templates and their constraints are in
 /// `policies/templates.json`.
-fn write_fixture(dir: &Path, rules: usize, templates: usize) -> Result<()> {
+pub(crate) fn write_fixture(dir: &Path, rules: usize, templates: usize) -> Result<()> {
     let policies = dir.join("policies");
     fs::create_dir_all(&policies).with_context(|| policies.display().to_string())?;
     let documents: Vec<String> = (0..rules).map(fixture_rule).collect();

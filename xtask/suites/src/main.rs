@@ -13,6 +13,7 @@ mod scale;
 mod soak;
 mod test;
 mod throughput;
+mod train;
 mod versus;
 
 use std::process::ExitCode;
@@ -44,6 +45,8 @@ enum Task {
     Load(load::Args),
     /// Create Pods with the same policies in the API server and in modgate's webhook; print rates and costs.
     Throughput(throughput::Args),
+    /// Count how often each piece of modgate runs, for the build of what ships.
+    Train(train::Args),
     /// Fill a cluster with objects and policies; print start, memory, times and costs.
     Scale(scale::Args),
     /// Let the originals' programs and modgate do the same work in turn; compare answers and print figures.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => soak::run(&args),
         Task::Load(args) => load::run(&args),
         Task::Throughput(args) => throughput::run(&args),
+        Task::Train(args) => train::run(&args),
         Task::Scale(args) => scale::run(&args),
         Task::Versus(args) => versus::run(&args),
     };

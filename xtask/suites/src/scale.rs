@@ -5,7 +5,7 @@
 //!
 //! The control plane and the replicas share the machine. Run it when nothing else does. Only loopback is contacted.
 
-mod simulated;
+pub(crate) mod simulated;
 
 use std::{
     fs::{self, File},

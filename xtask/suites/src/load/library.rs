@@ -15,7 +15,7 @@ use modgate_value::{Object, Value};
 /// corpora are, and `pod.json` and `deployment.json`.
 ///
 /// All 75 constraints are loaded here first: one that were not evaluated would flatter the figures.
-pub(super) fn write(dir: &Path) -> Result<()> {
+pub(crate) fn write(dir: &Path) -> Result<()> {
     let library = folder().context("the public library is not here; set MODGATE_CONFORMANCE")?;
     let library::Policies { templates, constraints } = library::policies(&library)?;
     check(templates.iter().chain(&constraints))?;

@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io::{self, BufRead as _, BufReader, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
+    ops::Range,
     path::Path,
     process::{Command, Stdio},
     thread,
@@ -35,18 +36,36 @@ pub(super) fn measure(binary: &Path, count: usize, out: &mut impl io::Write) -> 
         ("with the inventory", content::READS_INVENTORY..content::READS_INVENTORY + 1),
     ] {
         let folder = tempfile::tempdir()?;
-        let mut policies = String::new();
-        for number in templates {
-            for policy in [content::template(number)?, content::constraint(number, number)?] {
-                policies.push_str(&format!("---\n{}\n", policy.to_json()));
-            }
-        }
-        fs::write(folder.path().join("policies.yaml"), policies)?;
-        fs::write(folder.path().join("kubeconfig"), kubeconfig(server))?;
+        prepare(folder.path(), server, templates)?;
         good &= audit(binary, count, name, folder.path(), out)
             .with_context(|| format!("{count} Pods, {name}"))?;
     }
     Ok(good)
+}
+
+/// The arguments of an audit that finds its policies and its API server in this folder.
+pub(crate) const AUDIT: [&str; 9] = [
+    "audit",
+    "-f",
+    "policies.yaml",
+    "--kubeconfig",
+    "kubeconfig",
+    "--limit",
+    "1",
+    "--fail-on",
+    "none",
+];
+
+/// Writes the templates of these numbers, a constraint of each, and the address of the API server to a folder.
+pub(crate) fn prepare(folder: &Path, server: SocketAddr, templates: Range<usize>) -> Result<()> {
+    let mut policies = String::new();
+    for number in templates {
+        for policy in [content::template(number)?, content::constraint(number, number)?] {
+            policies.push_str(&format!("---\n{}\n", policy.to_json()));
+        }
+    }
+    fs::write(folder.join("policies.yaml"), policies)?;
+    Ok(fs::write(folder.join("kubeconfig"), kubeconfig(server))?)
 }
 
 fn audit(
@@ -58,8 +77,7 @@ fn audit(
 ) -> Result<bool> {
     let started = Instant::now();
     let child = Command::new(binary)
-        .args(["audit", "-f", "policies.yaml", "--kubeconfig", "kubeconfig"])
-        .args(["--limit", "1", "--fail-on", "none"])
+        .args(AUDIT)
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(File::create(folder.join("result"))?)
@@ -116,7 +134,7 @@ fn kubeconfig(server: SocketAddr) -> String {
 }
 
 /// It ends with the process.
-fn start(count: usize) -> Result<SocketAddr> {
+pub(crate) fn start(count: usize) -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
