@@ -72,6 +72,9 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     training.audit()?;
     let default = || targets().join(&target).join("modgate.profdata");
     let out = args.out.clone().unwrap_or_else(default);
+    if let Some(folder) = out.parent() {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
     let size = training.merge(&merge, &out)?;
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}: {size} bytes", out.display())?;
