@@ -113,7 +113,7 @@ impl Served {
         Self::start(command, cluster, folder, [address, metrics], (health, "/readyz/"))
     }
 
-    /// `modgate serve` for the same cluster.
+    /// `modgate serve` for the same cluster. It logs errors only.
     ///
     /// # Errors
     ///
@@ -124,12 +124,27 @@ impl Served {
         operations: &[&str],
         more: &[&str],
     ) -> Result<Self> {
+        Self::modgate_logging("error", program, cluster, operations, more)
+    }
+
+    /// The same with another `--log-level`.
+    ///
+    /// # Errors
+    ///
+    /// As [`gatekeeper`](Self::gatekeeper).
+    pub fn modgate_logging(
+        level: &str,
+        program: &Path,
+        cluster: &Cluster,
+        operations: &[&str],
+        more: &[&str],
+    ) -> Result<Self> {
         let folder = certificate(Path::new(""))?;
         let (address, metrics, health) = (free_address()?, free_address()?, free_address()?);
         let mut command = Command::new(program);
         command
             .arg("serve")
-            .args(["--log-level", "error"])
+            .args(["--log-level", level])
             .args(["--address", &address.to_string()])
             .args(["--metrics-addr", &metrics.to_string()])
             .args(["--health-addr", &health.to_string()])
@@ -195,9 +210,14 @@ impl Served {
         self.folder.path()
     }
 
+    /// The file that it logs to.
+    pub fn log_file(&self) -> PathBuf {
+        self.folder.path().join(LOG)
+    }
+
     /// The last lines of its log.
     fn log(&self) -> String {
-        let text = fs::read(self.folder.path().join(LOG)).unwrap_or_default();
+        let text = fs::read(self.log_file()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<_> = text.lines().collect();
         let last = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default();

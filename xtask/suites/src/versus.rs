@@ -52,6 +52,10 @@ pub(crate) struct Args {
     /// How long each load of a webhook takes, after a second of warming up.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
+    /// Instead of a comparison: modgate's first audit of a cluster of so many Pods under the library, every violation
+    /// logged. Nothing but modgate and the control plane should run.
+    #[arg(long, value_name = "N", conflicts_with_all = ["only", "write", "gatekeeper", "gator", "kubemod"])]
+    pods: Option<usize>,
     /// Write the report into `docs/performance.md`, and its plot.
     #[arg(long, conflicts_with = "only")]
     write: bool,
@@ -181,6 +185,9 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         ensure!(program.is_file(), "there is no program `{}`", program.display());
     }
     let library = Library::read()?;
+    if let Some(pods) = args.pods {
+        return audit::alone(&binary, &library.context(NO_LIBRARY)?, pods).map(|()| true);
+    }
     let mut report = Report::default();
     report.about.push(about(&binary)?);
     for part in Part::value_variants() {

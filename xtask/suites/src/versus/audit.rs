@@ -2,6 +2,8 @@
 
 use std::{
     collections::BTreeSet,
+    fs::File,
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -12,7 +14,7 @@ use modgate_e2e::originals::{Library, Served, documents, kubectl, prepare};
 use modgate_value::Value;
 
 use super::{Answers, Report, cluster, say, webhooks::megabytes};
-use crate::load::{ProcessFigures, library};
+use crate::load::{ProcessFigures, cpu_model, library};
 
 /// Pods in the cluster, and Deployments.
 const OBJECTS: [usize; 2] = [500, 100];
@@ -62,6 +64,76 @@ pub(super) fn run(
     report.row("Gatekeeper", &format!("{what}: processor time"), "s", pair);
     report.row("Gatekeeper", &format!("{what}: most memory"), "MB", (theirs.peak, ours.peak));
     Ok(())
+}
+
+/// Of [`alone`]: time enough to load all policies before the first audit.
+const SOON: &str = "--audit-interval=20";
+/// Gatekeeper logs violations at this level.
+const LEVEL: &str = "info";
+
+/// modgate's first audit of so many Pods, with every violation in its log, which is a file.
+pub(super) fn alone(binary: &Path, policies: &Library, pods: usize) -> Result<()> {
+    let cluster = cluster()?;
+    prepare(&cluster, &[])?;
+    policies.install(&cluster)?;
+    say(&format!("{pods} Pods"));
+    let all: Vec<_> = (0..pods).map(|at| library::pod_named(&format!("pod-{at}"))).collect();
+    kubectl(&cluster, "create -f -", &documents(&all))?;
+    let mut served = Served::modgate_logging(LEVEL, binary, &cluster, &OPERATIONS, &[SOON])?;
+    policies.loaded(&mut served)?;
+    let api_server = cluster.process().context("the control plane has no process")?;
+    let (server, log) = (api_server, served.log_file());
+    let read = |served: &Served| -> Result<[ProcessFigures; 2]> {
+        let of = |id| ProcessFigures::read(id).context("the kernel has no figures of a process");
+        Ok([of(served.id())?, of(server)?])
+    };
+    // The log says it without any work of modgate, which a look at its metrics would make.
+    served.until("the first audit begins", |_| {
+        is_logged(&log, SeekFrom::Start(0), "audit_started")
+    })?;
+    let before = read(&served)?;
+    served.until("it ends", |_| is_logged(&log, SeekFrom::End(-LAST), "audit_finished"))?;
+    let after = read(&served)?;
+    let [ours, theirs] = [0, 1].map(|at| {
+        let cpu = |figures: &[ProcessFigures; 2]| figures.get(at).map(|it| it.cpu);
+        cpu(&after).unwrap_or_default().saturating_sub(cpu(&before).unwrap_or_default())
+    });
+    let seconds = served.metric(&format!("{DURATION}_sum"), "")?;
+    let violations = served.metric("gatekeeper_violations", "")?;
+    let mut lines = 0;
+    for line in BufReader::new(File::open(&log)?).lines() {
+        lines += usize::from(line?.contains("\"violation_audited\""));
+    }
+    ensure!(
+        (lines as f64 - violations).abs() < 0.5,
+        "{lines} of {violations} violations are logged"
+    );
+    writeln!(
+        io::stdout(),
+        "{}\nfirst audit of {pods} Pods: {seconds:.2} s, {:.0} Pods/s, {lines} violations, all logged ({} MB of lines)\n\
+         processor time: {:.2} s, of the API server {:.2} s; most memory: {:.1} MB",
+        cpu_model(),
+        pods as f64 / seconds,
+        log.metadata()?.len() / 1_000_000,
+        ours.as_secs_f64(),
+        theirs.as_secs_f64(),
+        megabytes(after.first().map_or(0, |it| it.peak_kib)),
+    )?;
+    Ok(())
+}
+
+/// Bytes at the end of a log in which its last lines are.
+const LAST: i64 = 16 << 10;
+
+/// Whether a text stands among 1 MB of a log from somewhere on.
+fn is_logged(log: &Path, from: SeekFrom, text: &str) -> Result<bool> {
+    let mut file = File::open(log)?;
+    if file.seek(from).is_err() {
+        file.rewind()?;
+    }
+    let mut bytes = Vec::new();
+    file.take(1 << 20).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).contains(text))
 }
 
 /// Waits for the first audit of a process that has just started, until no status is of an earlier one.
