@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use modgate_cel::{
-    Activation, Arena, CompileError, CostLimits, Env, EvalError, Evaluation, MAX_DEPTH,
-    MAX_NESTING, MAX_SIZE, Program, Type, Val, Variables,
+    Activation, Arena, CompileError, CostLimits, Env, EvalError, Evaluation, Key, MAX_DEPTH,
+    MAX_NESTING, MAX_SIZE, Memo, Program, Type, Val, VariableKey, VariableKeys, Variables,
 };
 use modgate_value::{Budget, Limits, Value, budget::Frozen};
 
@@ -57,6 +57,74 @@ fn expressions_share_what_they_may_cost() {
     let tight = CostLimits { total: first - 1, ..limits };
     let evaluation = Evaluation::new(&object, &variables, &arena, &budget, tight);
     assert_eq!(evaluation.evaluate(&program).err(), Some(EvalError::OutOfBudget));
+}
+
+#[test]
+fn what_others_came_to_is_paid_for_and_ends_where_it_would() {
+    let objects =
+        [5, 6, 2].map(|most| object(&format!("{{\"list\": [1, 2, 3], \"most\": {most}}}")));
+    let mut variables = Variables::new();
+    let few = "object.list.filter(x, x > object.most)";
+    variables.add("few", few, &env()).expect("compiles");
+    let between = "size(variables.few) + 1";
+    variables.add("between", between, &variables.declare(&env())).expect("compiles");
+    let env = variables.declare(&env());
+    let program = Program::compile("variables.between == 1", &env).expect("compiles");
+    let key = |number: u128| Key::new(number);
+    // The first variable reads what differs, and nothing else does.
+    let keys = [10, 11, 12].map(|value| {
+        let variable = |name, value| VariableKey {
+            name: key(name),
+            value: key(value),
+            exact: Key::NONE,
+            keyed: false,
+            common: false,
+        };
+        let keys = VariableKeys::new([variable(1, value), variable(2, 20)]);
+        keys.expect("few").with_bottom(1)
+    });
+    let arena = Arena::new();
+    let budgets = [(); 3].map(|()| Budget::unlimited());
+    let limits = CostLimits { expression: 1_000, total: 1_000 };
+    let begin = |at: usize, limits| {
+        let (object, budget) = (objects.get(at)?, budgets.get(at)?);
+        Some(Evaluation::new(object, &variables, &arena, budget, limits))
+    };
+    let (memo, rest) = (Memo::new(), key(30));
+    for (at, keys) in keys.iter().enumerate() {
+        let alone = begin(at, limits).expect("one");
+        let expected = matches!(alone.evaluate(&program), Ok(Val::Bool(true)));
+        let spent = |at: usize| budgets.get(at).map(|it| (it.steps_spent(), it.bytes_spent()));
+        let before = spent(at).expect("one");
+        let evaluation = begin(at, limits).expect("one").sharing(&memo, keys);
+        match evaluation.alike(rest) {
+            Some(found) => assert_eq!((at, found, expected), (1, 7, true)),
+            None => {
+                assert!(at != 1, "the first one came to the same");
+                let found = evaluation.evaluate_shared(&program, key(40));
+                assert_eq!(matches!(found, Ok(Val::Bool(true))), expected);
+                evaluation.keep_alike(rest, 7);
+            }
+        }
+        assert_eq!(evaluation.remaining(), alone.remaining());
+        let (steps, bytes) = spent(at).expect("one");
+        assert_eq!((steps, bytes), (2 * before.0, 2 * before.1), "{at}");
+    }
+    // With too little left, nothing is taken from others.
+    let cost = limits.total
+        - begin(1, limits).map_or(0, |it| {
+            assert!(it.evaluate(&program).is_ok());
+            it.remaining()
+        });
+    for (total, found) in [(cost, Some(7)), (cost - 1, None)] {
+        let tight = begin(1, CostLimits { total, ..limits }).expect("one");
+        let tight = tight.sharing(&memo, keys.get(1).expect("one"));
+        assert_eq!(tight.alike(rest), found);
+        if found.is_none() {
+            let error = tight.evaluate_shared(&program, key(40)).err();
+            assert_eq!(error, Some(EvalError::OutOfBudget));
+        }
+    }
 }
 
 #[test]

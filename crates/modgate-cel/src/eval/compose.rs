@@ -337,7 +337,7 @@ impl<'a> Evaluation<'a> {
         if let Some(known) = slot.get() {
             return Ok(known.value);
         }
-        let found = self.first_outcome(index);
+        let found = self.at_once(index).unwrap_or_else(|| self.first_outcome(index));
         slot.set(Some(found));
         Ok(found.value)
     }

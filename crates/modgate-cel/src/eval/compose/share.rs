@@ -317,6 +317,44 @@ impl<'a> Evaluation<'a> {
         Some(behind)
     }
 
+    /// The variable number `index`, if its value is known and there is nothing to pay but for itself or for variables in
+    /// common: what most first reads are.
+    #[inline(never)]
+    pub(super) fn at_once(&self, index: usize) -> Option<Slot<'a>> {
+        let ((_, keys), in_common) = (self.sharing?, self.in_common?);
+        let (here, paid) = (place(index), self.paid.get());
+        let (slot, spent, missing) = if let Some(known) = self.ahead(keys, index) {
+            let missing = known.behind & !paid;
+            let value = known.outcome(self.arena);
+            if missing & !here != 0 || !matches!(value, Kept::Value(_)) {
+                return None;
+            }
+            (Slot { value, shared: None }, known.spent, missing)
+        } else {
+            let Common { shared, behind } = in_common.get(index)?;
+            let missing = behind & !paid;
+            let spent = match missing {
+                0 => Spent::default(),
+                missing if missing == here => shared.spent,
+                missing => in_common.spent(missing),
+            };
+            (Slot { value: shared.result, shared: Some(shared) }, spent, missing)
+        };
+        if missing == 0 {
+            return Some(slot);
+        }
+        let Spent { cost, steps, bytes, released } = spent;
+        if !self.budget.pay(steps, bytes, released) {
+            return None;
+        }
+        self.paid.set(paid | missing);
+        self.unsettled.set(self.unsettled.get().saturating_add(cost));
+        let mut elsewhere = self.elsewhere.get();
+        elsewhere.add(Spent { cost: 0, ..spent });
+        self.elsewhere.set(elsewhere);
+        Some(slot)
+    }
+
     /// The variable number `index`, if it is in common with the constraints of this policy before this one.
     pub(super) fn common(&self, index: usize) -> Option<Slot<'a>> {
         let in_common = self.in_common?;
