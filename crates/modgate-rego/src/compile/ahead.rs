@@ -1,10 +1,9 @@
 //! Conditions that come before everything else.
 //!
 //! OPA's index of rules compares places in the input, and the arguments of functions, with constants before it
-//! runs a rule: a rule that cannot hold is not run, so no statement of it raises a conflict. Statements here run in their
-//! order. So where one that may raise a conflict stands in front of such conditions, they are tested
-//! before it as well. The index knows a few more: patterns of `glob.match`, and members of constants that are not known
-//! to be.
+//! runs a rule: a rule that cannot hold is not run, so no statement of it raises a conflict. Statements here run in
+//! their order. So where one that may raise a conflict stands in front of such conditions, they are tested
+//! before it as well. The index knows a few more: patterns of `glob.match`, and places that are members of constants.
 
 use std::collections::BTreeSet;
 

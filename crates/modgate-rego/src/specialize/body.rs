@@ -114,19 +114,11 @@ impl Specializer<'_> {
                         _ => StmtKind::Not(body),
                     },
                 },
-                StmtKind::Any(bodies) => {
-                    let mut some = Vec::with_capacity(bodies.len());
-                    for body in bodies {
-                        if let Left::Stmts(body) = self.condition(body, env) {
-                            some.push(body);
-                        }
-                    }
-                    match self.some_of(some) {
-                        Some(some) if some.is_empty() => return self.never_behind(left),
-                        Some(some) => StmtKind::Any(some),
-                        None => continue,
-                    }
-                }
+                StmtKind::Any(bodies) => match self.any(bodies, env) {
+                    Some(some) if some.is_empty() => return self.never_behind(left),
+                    Some(some) => StmtKind::Any(some),
+                    None => continue,
+                },
                 StmtKind::Every(every) => match self.every(every, env) {
                     Some(every) => StmtKind::Every(Box::new(every)),
                     None => continue,
@@ -137,6 +129,17 @@ impl Specializer<'_> {
             left.push(Stmt { kind, span: stmt.span, generated: stmt.generated });
         }
         Left::Stmts(left)
+    }
+
+    /// The bodies of which one has to hold, as [`some_of`](Self::some_of) has them.
+    fn any(&mut self, bodies: &[Body], env: &mut Env) -> Option<Vec<Body>> {
+        let mut some = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            if let Left::Stmts(body) = self.condition(body, env) {
+                some.push(body);
+            }
+        }
+        self.some_of(some)
     }
 
     /// The bodies of which one has to hold, up to the first that always does; `None` if nothing has to be run.
