@@ -228,12 +228,11 @@ impl<'s> Loader<'s> {
             Some(Kind::Expansion) => {
                 self.expansions().remove(&id.name);
             }
-            Some(Kind::Config) => {
-                if id.name == config::NAME && self.is_installations(&id) {
-                    self.exclusions = Some(Exclusions::default());
-                    self.traces = Some(Vec::new());
-                }
+            Some(Kind::Config) if id.name == config::NAME && self.is_installations(&id) => {
+                self.exclusions = Some(Exclusions::default());
+                self.traces = Some(Vec::new());
             }
+            Some(Kind::Config) => {}
             Some(Kind::Provider) => {
                 self.providers().remove(&id.name);
             }
