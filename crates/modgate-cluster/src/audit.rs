@@ -132,12 +132,16 @@ const BATCH: usize = 32;
 /// Up to this many stale objects are read one by one; for more, their kind is listed.
 const FEW: usize = 16;
 
+/// The longest time between two audits, ten years.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// Audits until the process ends.
 pub(crate) async fn run(mut context: Context, auditing: Auditing) {
     if auditing.config.interval.is_zero() || context.loaded().await.is_none() {
         return;
     }
-    let interval = auditing.config.interval;
+    // Moments that far ahead cannot be told.
+    let interval = auditing.config.interval.min(LONGEST_INTERVAL);
     // The first audit is one interval after start (AU-1).
     let mut ticks = interval_at(tokio::time::Instant::now() + interval, interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,6 +1,7 @@
 //! Listeners: accept, handshake, serve HTTP/1.1 and HTTP/2, stop gracefully.
 
 mod ahead;
+mod answers;
 mod connections;
 mod requests;
 
@@ -31,6 +32,7 @@ use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 pub(crate) use self::requests::{Peer, waits_for_continue};
 use self::{
     ahead::ReadAhead,
+    answers::Answers,
     connections::{Connection, Connections, Limits},
     requests::Requests,
 };
@@ -91,6 +93,7 @@ impl Listener {
             first_request: FIRST_REQUEST,
             idle: IDLE,
         }));
+        let answers = Answers::new(answers::MAX_BYTES);
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -109,6 +112,7 @@ impl Listener {
                 peer,
                 connections: Arc::clone(&connections),
                 connection,
+                answers: Arc::clone(&answers),
             };
             runtime.spawn(served.serve(stream, transport.clone()));
         }
@@ -162,6 +166,7 @@ struct Served {
     peer: SocketAddr,
     connections: Arc<Connections>,
     connection: Arc<Connection>,
+    answers: Arc<Answers>,
 }
 
 impl Drop for Served {
@@ -236,6 +241,7 @@ impl Served {
         let requests = Requests {
             routes: TowerToHyperService::new(self.routes.clone()),
             connection: Arc::clone(&self.connection),
+            answers: Arc::clone(&self.answers),
         };
         let connection = self.http.serve_connection(TokioIo::new(stream), requests);
         let mut connection = pin!(connection);
@@ -243,6 +249,10 @@ impl Served {
             biased;
             outcome = connection.as_mut() => outcome,
             () = self.connection.is_cut_off() => {
+                if self.connection.is_given_up() {
+                    tracing::debug!(target: "listen", peer = %self.peer, "answers not read: closed to make room");
+                    return;
+                }
                 self.made_room();
                 // Its place is taken, and others may open connections faster than these close. Its
                 // client may have sent a request the moment before, which is then answered.
@@ -285,7 +295,7 @@ impl Served {
             match timeout(CLOSING, connection.as_mut()).await {
                 Ok(outcome) => return Some(outcome),
                 // A request came at the last moment.
-                Err(_) if self.connection.is_at_work() => {}
+                Err(_) if self.connection.is_at_work() && !self.connection.is_given_up() => {}
                 Err(_) => return None,
             }
         }
@@ -352,6 +362,7 @@ mod tests {
                 peer: PEER,
                 connections: Arc::clone(&self.connections),
                 connection,
+                answers: Answers::new(answers::MAX_BYTES),
             };
             tokio::spawn(async move { served.speak(server).await });
             // It waits for a request.

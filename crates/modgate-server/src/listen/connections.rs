@@ -99,6 +99,8 @@ pub(super) struct Connection {
     answered: AtomicBool,
     /// Milliseconds from `since` to the last progress, request or answer.
     last: AtomicU64,
+    /// Whether it is closed whatever it does.
+    given_up: AtomicBool,
     cut: Notify,
 }
 
@@ -129,6 +131,7 @@ impl Connections {
             body_bytes: AtomicU64::new(0),
             answered: AtomicBool::new(false),
             last: AtomicU64::new(0),
+            given_up: AtomicBool::new(false),
             cut: Notify::new(),
         });
         open.push(Arc::clone(&connection));
@@ -198,6 +201,18 @@ impl Connection {
     /// Ends when the connection has to make room for another.
     pub(super) async fn is_cut_off(&self) {
         self.cut.notified().await;
+    }
+
+    /// Closes it at once: its client does not read what it asked for.
+    pub(super) fn give_up(&self) {
+        if !self.given_up.swap(true, Ordering::Relaxed) {
+            self.cut.notify_one();
+        }
+    }
+
+    /// Whether it is closed at once, whatever it does.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
     }
 
     /// The first byte has come.

@@ -21,7 +21,7 @@ use hyper::{
 use hyper_util::service::TowerToHyperService;
 use tokio::time::timeout;
 
-use super::connections::Connection;
+use super::{answers::Answers, connections::Connection};
 
 /// A body that no handler read is received up to so many bytes before the answer is sent: clients
 /// that still send when the answer comes may lose it.
@@ -43,6 +43,7 @@ pub(crate) fn waits_for_continue(headers: &HeaderMap) -> bool {
 pub(super) struct Requests {
     pub(super) routes: TowerToHyperService<Router>,
     pub(super) connection: Arc<Connection>,
+    pub(super) answers: Arc<Answers>,
 }
 
 impl Service<Request<Incoming>> for Requests {
@@ -59,18 +60,20 @@ impl Service<Request<Incoming>> for Requests {
         let is_on_its_way = !waits_for_continue(request.headers());
         let body = |body| Received { body: Some(body), is_on_its_way, open: Arc::clone(&open) };
         let answer = self.routes.call(request.map(body));
+        let answers = Arc::clone(&self.answers);
         Box::pin(async move {
-            let answer = answer.await;
+            let mut answer = match answer.await {
+                Ok(answer) => answers.count(answer, &connection).await,
+                Err(never) => return Err(never),
+            };
             let rest = open.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(rest) = rest {
                 let _ = timeout(DRAIN_TIME, drain(rest)).await;
             }
-            answer.map(|mut answer| {
-                if connection.closes() {
-                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-                }
-                answer
-            })
+            if connection.closes() {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(answer)
         })
     }
 }
