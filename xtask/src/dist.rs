@@ -244,8 +244,8 @@ impl Release<'_> {
         self.files.insert(name.to_owned(), bytes);
     }
 
-    /// Adds the counts that a program is optimised by, without which nobody can build the same bytes. What is missing, if
-    /// there are none.
+    /// Adds the counts that a program is optimised by, for those who build the same bytes again. If there are none, it
+    /// returns a note that says so.
     fn add_counts(&mut self, program: &Program) -> Result<Option<String>> {
         let arch = program.arch.name();
         match &program.counts {

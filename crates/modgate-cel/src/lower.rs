@@ -17,13 +17,15 @@ use crate::{
     functions::{Guard, Overload, overloads},
     heap::{Heap, hashable},
     library::{self, Message},
-    memo::MAX_PARTS,
     parser::qualified_name,
     probe::Probe,
     release::Release,
     types::Type,
     value::{Owned, go_type, qualifies},
 };
+
+/// The most lists of a join that is kept.
+pub(crate) const MAX_PARTS: usize = 4;
 
 /// The code of an expression.
 ///

@@ -48,7 +48,7 @@ pub(crate) use self::{
     ahead::Known,
     same::{is_same, is_short},
 };
-use crate::{error::EvalError, program::Arena, value::Val};
+use crate::{error::EvalError, lower::MAX_PARTS, program::Arena, value::Val};
 
 /// Most outcomes that a memo keeps; later ones are not shared.
 const MAX_OUTCOMES: usize = 4096;
@@ -109,9 +109,6 @@ pub(crate) struct Joined<'a> {
     pub(crate) spent: Spent,
 }
 
-/// The most lists of a join that is kept.
-pub(crate) const MAX_PARTS: usize = 4;
-
 /// The variables of a policy that read inputs alone, by their places: all of its constraints have them in common.
 #[derive(Debug)]
 pub(crate) struct InCommon<'a> {
@@ -122,7 +119,7 @@ pub(crate) struct InCommon<'a> {
     wholes: Cell<Option<&'a Whole<'a>>>,
 }
 
-/// What all validations of a constraint came to, for others that are the same but for what variables at the bottom
+/// The outcome of all validations of a constraint, for others that are the same but for what variables at the bottom
 /// read.
 #[derive(Debug)]
 pub(crate) struct Whole<'a> {

@@ -116,7 +116,7 @@ impl HeadMeta {
     }
 }
 
-/// What [`trimmed`] removes is not even built.
+/// Members that [`trimmed`] removes are not even built.
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
 /// Without `managedFields`, which can be the larger half of an object.

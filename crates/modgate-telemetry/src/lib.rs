@@ -15,7 +15,6 @@
 //!
 //! A field of a log line has at most 4 KiB. Spans that wait to be sent are bounded; more are dropped.
 
-mod bulk;
 mod limited;
 mod log;
 pub mod metrics;
@@ -23,7 +22,7 @@ pub mod otlp;
 mod otlp_json;
 mod spans;
 
-pub use bulk::BulkLog;
 pub use log::{
-    LevelEncoder, LogConfig, LogError, LogFormat, TimeEncoding, capture, init_logs, log_finding,
+    LevelEncoder, LogConfig, LogError, LogFormat, TimeEncoding, bulk::BulkLog, capture, init_logs,
+    log_finding,
 };

@@ -1,5 +1,7 @@
 //! Logs: text for people, JSON with KubeMod's keys for machines.
 
+pub(crate) mod bulk;
+
 use std::{
     fmt::{self, Write as _},
     fs::OpenOptions,
@@ -31,11 +33,9 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
+use self::bulk::{BulkLog, Destination};
 pub(crate) use super::limited::FIELD_BYTES;
-use super::{
-    bulk::{BulkLog, Destination},
-    limited::{limited, text_field},
-};
+use super::limited::{limited, text_field};
 
 /// The logger of what is wrong with policies.
 const LOGGER: &str = "policies";
@@ -323,7 +323,7 @@ impl JsonLine {
         Self { level_key: Some(level_key), level_encoder, time_encoding }
     }
 
-    /// What stands in front of the fields.
+    /// Writes the members in front of the fields.
     pub(crate) fn start(&self, level: Level, logger: &str, line: &mut String) -> fmt::Result {
         line.push('{');
         write_string(self.level_key.as_deref().unwrap_or("level"), line, Escape::Minimal);

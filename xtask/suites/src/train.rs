@@ -19,7 +19,6 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use modgate_testkit::{client::free_address, corpus, rego::library::folder};
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::{
@@ -30,7 +29,7 @@ use crate::{
 /// Options of `cargo xtask train`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to build for; this machine must be able to run it. Default: the target that the release has for this processor.
+    /// The target to build for; this machine must be able to run it. Default: the target that the release has for this processor.
     #[arg(long, value_name = "TARGET")]
     target: Option<String>,
     /// The file to write. Default: target/TARGET/modgate.profdata.
@@ -291,8 +290,8 @@ impl Server {
 
     /// Ends it by a signal, after which it writes its counts.
     fn end(mut self, address: SocketAddr) -> Result<()> {
-        let id = Pid::from_child(&self.0);
-        kill_process(id, Signal::TERM)?;
+        let sent = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+        ensure!(sent.context("cannot run kill")?.success(), "the server cannot be ended");
         let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.0.try_wait()? {
@@ -312,7 +311,7 @@ impl Drop for Server {
     }
 }
 
-/// What is done now; it takes minutes.
+/// Says what it does now, as it takes minutes.
 fn say(what: &str) {
     let _ = writeln!(io::stderr(), "{what}");
 }

@@ -4,7 +4,8 @@ use super::Machine;
 use crate::{
     code::{Call, Node},
     error::Result,
-    memo::{Joined, MAX_PARTS, Spent},
+    lower::MAX_PARTS,
+    memo::{Joined, Spent},
     value::Val,
 };
 

@@ -70,7 +70,7 @@ pub(super) struct BulkLines<'a> {
 }
 
 impl BulkLines<'_> {
-    /// Nothing, where each line must be an event: it is text for people, or nobody wants it.
+    /// Nothing, where each line must be an event: it is text for people, or no one wants it.
     pub(super) fn log() -> Option<&'static BulkLog> {
         BulkLog::in_use().filter(|_| Lines.wants_violations())
     }

@@ -63,7 +63,7 @@ pub struct CelDriver {
     observed: bool,
     /// The keys of constraints in force, by what is read of them.
     keys: Mutex<BTreeMap<u128, Weak<Keys>>>,
-    /// What several of them have in common ([`Keys::rest`]).
+    /// The parts that several of them have in common ([`Keys::rest`]).
     rests: Mutex<BTreeMap<u128, Weak<Key>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What statements can do beside hold: hold several times, and end the evaluation with a conflict.
+//! Effects of statements that hold: some hold several times, some end the evaluation with a conflict.
 //!
 //! Rules that give several values for one document, or for one call, end an evaluation with an error. A statement
 //! that leads to such rules has to run even where a later one is known to be false. What is said here is on the

@@ -154,7 +154,7 @@ impl Specializer<'_> {
         Some(bodies)
     }
 
-    /// What is left of a body that does not succeed, behind these statements: those that may raise a conflict.
+    /// The rest of a body that does not succeed, behind these statements: those of them that may raise a conflict.
     pub(super) fn never_behind(&mut self, mut left: Vec<Stmt>) -> Left {
         let raising = |stmt: &Stmt| self.raises(std::slice::from_ref(stmt));
         let Some(last) = left.iter().rposition(raising) else { return Left::Never };

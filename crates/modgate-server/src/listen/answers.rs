@@ -127,7 +127,7 @@ impl Drop for Held {
 /// A body in pieces, which its client takes one after the other.
 struct Pieces {
     body: AnyBody,
-    /// What is left of the frame that was read last.
+    /// The rest of the frame that was read last.
     rest: Bytes,
     held: Option<Held>,
 }
