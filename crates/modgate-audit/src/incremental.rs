@@ -399,7 +399,7 @@ struct Unnumbered {
     found: Vec<(Verdict, Str, Json)>,
 }
 
-/// What an evaluation leaves behind.
+/// The results that an evaluation leaves behind.
 struct Evaluated {
     asked: u64,
     fleeting: bool,

@@ -50,7 +50,7 @@ pub trait Sink: Send + Sync {
 
 /// Makes a text of each violation, such as a line of a log, on several threads.
 ///
-/// What the texts about a policy or an object have in common is asked for once, and handed in for each of them.
+/// The part that texts about a policy or an object have in common is asked for once, and handed in for each of them.
 pub trait Texts: Sync {
     /// The beginning of some texts that are made now.
     fn start(&self) -> String;

@@ -116,7 +116,7 @@ pub(crate) struct Call {
     pub(crate) args: Box<[Node]>,
     /// The compiled pattern, if that is a constant.
     pub(crate) regex: Option<GoRegex>,
-    /// What is done at once with the usual arguments.
+    /// The operation that is done at once with the usual arguments.
     pub(crate) usual: Option<Usual>,
     /// Of a sum that is not part of another one: whether it adds nothing but a few variables.
     pub(crate) of_variables: bool,

@@ -105,7 +105,7 @@ pub(crate) struct Joined<'a> {
     /// The lists, which are parts of what the memo has; the rest is null.
     pub(crate) parts: [Val<'a>; MAX_PARTS],
     pub(crate) result: Val<'a>,
-    /// What joining them took, reading the variables left out.
+    /// The steps and bytes that joining them took, reading the variables left out.
     pub(crate) spent: Spent,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct InCommon<'a> {
     all: &'a [Cell<Option<Common<'a>>>],
     /// Several that were paid for at once: another constraint pays for the same, mostly.
     last: Cell<(u64, Spent)>,
-    /// What all validations of constraints came to, the latest first.
+    /// The outcomes of all validations of constraints, the latest first.
     wholes: Cell<Option<&'a Whole<'a>>>,
 }
 

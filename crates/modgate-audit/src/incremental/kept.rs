@@ -36,7 +36,7 @@ pub(super) struct PackedViolation {
     pub(super) details: Json,
 }
 
-/// What is kept of an object as it is read, without copies of the words.
+/// The parts that are kept of an object as it is read, without copies of the words.
 pub(super) struct Words<'w> {
     pub(super) uid: Str,
     labels: &'w str,

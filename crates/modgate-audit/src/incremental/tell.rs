@@ -75,7 +75,7 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// Makes the texts of each chunk of which this is the turn, until nobody wants more.
+    /// Makes the texts of each chunk of which this is the turn, until no one wants more.
     fn work(&self, number: usize, of: usize, parts: &SyncSender<Part>) {
         let all = self.known.kinds.iter().flat_map(|(kind, of_kind)| {
             of_kind

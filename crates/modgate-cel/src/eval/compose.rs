@@ -164,7 +164,7 @@ pub struct Evaluation<'a> {
     elsewhere: Cell<Spent>,
     /// Variables at the bottom in the order in which they were first read.
     bottom: Order,
-    /// What was spent before, if what all of it comes to may be kept.
+    /// The steps and bytes spent before, if the outcome of all of it may be kept.
     begun: Cell<Option<Spent>>,
 }
 
@@ -283,7 +283,7 @@ impl<'a> Evaluation<'a> {
         result
     }
 
-    /// What it shares with other evaluations.
+    /// The memo that it shares with other evaluations.
     pub(crate) fn memo(&self) -> Option<&'a Memo<'a>> {
         self.sharing.map(|(memo, _)| memo)
     }

@@ -1,4 +1,4 @@
-//! What all validations of a constraint come to, taken from another constraint of the policy.
+//! The outcome of all validations of a constraint, taken from another constraint of the policy.
 //!
 //! Most constraints of a policy differ in parameters that few variables read: which images are exempt, say. What these
 //! variables come to differs less: no image is. A constraint that is the same but for such *variables at the bottom*
