@@ -251,14 +251,8 @@ impl Numbered {
     fn of(rule: &Rule) -> Self {
         let mut args = rule.args.clone();
         let mut bodies: Vec<Body> = rule.branches.iter().map(|it| it.body.clone()).collect();
-        let mut numbers: Vec<Slot> = Vec::new();
-        let mut number = |slot: &mut Slot| {
-            let at = numbers.iter().position(|known| known == slot).unwrap_or_else(|| {
-                numbers.push(*slot);
-                numbers.len() - 1
-            });
-            *slot = Slot(u32::try_from(at).unwrap_or(u32::MAX));
-        };
+        let mut numbers = slots::Numbers::default();
+        let mut number = |slot: &mut Slot| numbers.renumber(slot);
         args.iter_mut().for_each(|arg| slots::each_in_pattern(arg, &mut number));
         bodies.iter_mut().for_each(|body| slots::each_in_body(body, &mut number));
         Self { args, bodies }

@@ -2,6 +2,26 @@
 
 use crate::ir::{Base, Body, Collect, Operand, Pattern, Slot, Source, Stmt, StmtKind, Term};
 
+/// Numbers of variables, from 0 on in the order in which they are met.
+#[derive(Default)]
+pub(crate) struct Numbers(Vec<Slot>);
+
+impl Numbers {
+    /// Gives a variable its number.
+    pub(crate) fn renumber(&mut self, slot: &mut Slot) {
+        let at = self.0.iter().position(|known| known == slot).unwrap_or_else(|| {
+            self.0.push(*slot);
+            self.0.len() - 1
+        });
+        *slot = Slot(u32::try_from(at).unwrap_or(u32::MAX));
+    }
+
+    /// How many variables have one.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// Runs `on` for each occurrence of a variable, in the order in which an evaluation comes by them: what a
 /// statement binds first.
 pub(crate) fn each_in_body(body: &mut Body, on: &mut dyn FnMut(&mut Slot)) {

@@ -177,14 +177,8 @@ impl Draft {
             return None;
         };
         let (mut args, mut body, mut value) = (rule.args.clone(), body.clone(), value.clone());
-        let mut numbers: Vec<Slot> = Vec::new();
-        let mut number = |slot: &mut Slot| {
-            let at = numbers.iter().position(|known| known == slot).unwrap_or_else(|| {
-                numbers.push(*slot);
-                numbers.len() - 1
-            });
-            *slot = Slot(u32::try_from(at).unwrap_or(u32::MAX));
-        };
+        let mut numbers = slots::Numbers::default();
+        let mut number = |slot: &mut Slot| numbers.renumber(slot);
         args.iter_mut().for_each(|arg| slots::each_in_pattern(arg, &mut number));
         slots::each_in_body(&mut body, &mut number);
         slots::each_in_term(&mut value, &mut number);
