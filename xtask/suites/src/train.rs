@@ -49,9 +49,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECTIONS: usize = 4;
 /// Pods of the audits.
 const PODS: usize = 300;
-/// How often a start counts. What runs once in a long life is among what never runs for the compiler, and so is all
-/// over the file; but every process starts, and each page that a start touches stays in memory.
-const STARTS: usize = 1000;
 
 /// Builds, trains and merges; false if the build failed, which has said why.
 pub(crate) fn run(args: &Args) -> Result<bool> {
@@ -59,8 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         args.target.clone().unwrap_or_else(|| format!("{}-unknown-linux-musl", env::consts::ARCH));
     let merge = merge_program(args)?;
     let Some(program) = build(&target)? else { return Ok(false) };
-    let (counts, starts) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    let training = Training { program, counts, starts, seconds: args.seconds };
+    let training = Training { program, counts: tempfile::tempdir()?, seconds: args.seconds };
     training.modrules()?;
     training.examples()?;
     if let Some(library) = folder() {
@@ -122,22 +118,20 @@ fn build(target: &str) -> Result<Option<PathBuf>> {
     Ok(status.success().then(|| folder.join(target).join("dist/modgate")))
 }
 
-/// A program that counts, and the folders of its counts.
+/// A program that counts, and the folder of its counts.
 struct Training {
     program: PathBuf,
     counts: TempDir,
-    /// Those of servers that start, answer once and end.
-    starts: TempDir,
     seconds: u64,
 }
 
 impl Training {
     /// The program, which writes its counts to a folder when it ends.
-    fn command(&self, counts: &TempDir) -> Command {
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
             .current_dir(corpus::repository())
-            .env("LLVM_PROFILE_FILE", counts.path().join("%p-%m.profraw"))
+            .env("LLVM_PROFILE_FILE", self.counts.path().join("%p-%m.profraw"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -148,7 +142,7 @@ impl Training {
     fn once(&self, arguments: &[&OsStr]) -> Result<()> {
         let shown = arguments.join(OsStr::new(" "));
         say(&format!("modgate {}", shown.display()));
-        let status = self.command(&self.counts).args(arguments).status()?;
+        let status = self.command().args(arguments).status()?;
         ensure!(matches!(status.code(), Some(0 | 1)), "modgate {}: {status}", shown.display());
         Ok(())
     }
@@ -205,30 +199,18 @@ impl Training {
         let server = simulated::start(PODS * 10)?;
         simulated::prepare(folder.path(), server, 0..10)?;
         say("modgate audit, of an API server");
-        let mut command = self.command(&self.counts);
+        let mut command = self.command();
         let status = command.current_dir(folder.path()).args(simulated::AUDIT).status()?;
         ensure!(status.success(), "modgate audit: {status}");
         Ok(())
     }
 
-    /// Starts servers with the policies, which answer each of the reviews: one for some seconds, one once.
+    /// Starts a server with the policies, asks it each of the reviews for a time, and ends it as a cluster does.
     fn serve(&self, policies: &Path, asked: &[(&str, Vec<u8>)]) -> Result<()> {
-        self.answer(policies, asked, &self.counts, Duration::from_secs(self.seconds))?;
-        self.answer(policies, asked, &self.starts, Duration::ZERO)
-    }
-
-    /// Asks a server each of the reviews for so long, but at least once, then ends it as a cluster does.
-    fn answer(
-        &self,
-        policies: &Path,
-        asked: &[(&str, Vec<u8>)],
-        counts: &TempDir,
-        time: Duration,
-    ) -> Result<()> {
         let (address, health) = (free_address()?, free_address()?);
-        say(&format!("modgate serve, {} reviews for {} s each", asked.len(), time.as_secs()));
+        say(&format!("modgate serve, {} reviews for {} s each", asked.len(), self.seconds));
         let child = self
-            .command(counts)
+            .command()
             .args(["serve", "--log-level", "error", "--address", &address.to_string()])
             .args(["--health-addr", &health.to_string(), "--policies"])
             .arg(policies)
@@ -237,7 +219,7 @@ impl Training {
         for (route, body) in asked {
             let target = Target::resolve(&address.to_string(), route)?;
             server.wait(&target)?;
-            ask(&target, body, time)?;
+            ask(&target, body, Duration::from_secs(self.seconds))?;
         }
         server.end(address)
     }
@@ -246,9 +228,6 @@ impl Training {
     fn merge(&self, program: &Path, out: &Path) -> Result<u64> {
         let mut command = Command::new(program);
         command.arg("merge").arg("--output").arg(out).arg(self.counts.path());
-        for entry in fs::read_dir(self.starts.path())? {
-            command.arg(format!("--weighted-input={STARTS},{}", entry?.path().display()));
-        }
         let status =
             command.status().with_context(|| format!("cannot run `{}`", program.display()))?;
         ensure!(status.success(), "`{}` cannot merge the counts: {status}", program.display());
@@ -256,7 +235,7 @@ impl Training {
     }
 }
 
-/// Asks for the same review for so long, but at least once.
+/// Asks for the same review for so long.
 fn ask(target: &Target, body: &[u8], time: Duration) -> Result<()> {
     let mut request = Request::prepare(target, body)?;
     let expected = Expected { allowed: None, patch: None, any_order: false };
