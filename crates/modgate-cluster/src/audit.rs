@@ -24,6 +24,7 @@ mod follow;
 mod host;
 mod policy_reports;
 mod record;
+mod turns;
 mod write;
 
 use std::{

@@ -25,6 +25,7 @@ use super::{
         watches::with_backoff,
     },
     Place,
+    turns::Turn,
 };
 
 /// The next step.
@@ -47,8 +48,11 @@ const PENDING: usize = 500;
 /// Events that wait; a watch that is ahead by more is held up. Its next page then waits in it: less than a page here keeps
 /// that from being the one after next.
 const BACKLOG: usize = 64;
-/// Kinds listed at the same time: each holds a page in memory.
-const LISTINGS: usize = 2;
+/// Kinds listed at the same time. Of most there are few objects, if any, so that an audit would wait for the API server
+/// if they were listed one after the other.
+const LISTINGS: usize = 16;
+/// Kinds of which a page is in memory at the same time.
+const PAGES: usize = 2;
 /// A watch that failed works again when it has not failed for so long: more than the longest pause,
 /// and time to be refused. Where nothing changes it says nothing else.
 const QUIET: Duration = Duration::from_secs(120);
@@ -68,6 +72,7 @@ pub(super) struct Follower {
     sender: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
     listings: Arc<Semaphore>,
+    pages: Arc<Semaphore>,
     /// Kinds whose objects have not all been reported yet.
     listing: BTreeSet<GroupVersionKind>,
     failed: BTreeMap<GroupVersionKind, String>,
@@ -117,6 +122,7 @@ impl Follower {
             sender,
             events,
             listings: Arc::new(Semaphore::new(LISTINGS)),
+            pages: Arc::new(Semaphore::new(PAGES)),
             listing: BTreeSet::new(),
             failed: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -142,8 +148,10 @@ impl Follower {
                 continue;
             }
             self.started += 1;
+            let turn = Turn::new(&self.pages);
             let watch = Watch {
-                api: Api::all_with(self.client.clone(), &listable.resource),
+                api: Api::all_with(turn.client(&self.client), &listable.resource),
+                turn,
                 kind: kind.clone(),
                 listable: listable.clone(),
                 chunk: self.chunk,
@@ -241,6 +249,7 @@ impl Follower {
 
 struct Watch {
     api: Api<Stored>,
+    turn: Turn,
     kind: GroupVersionKind,
     listable: Listable,
     chunk: u32,
@@ -290,17 +299,20 @@ impl Watch {
                 Ok(watcher::Event::InitDone) => {
                     (is_listed, has_failed) = (true, false);
                     expiries = 0;
+                    self.turn.give_back();
                     drop(permit.take());
                     What::Ends
                 }
                 Ok(watcher::Event::Delete(stored)) => What::Gone(stored.key()),
                 Err(error) if has_expired(&error) && expiries < EXPIRIES => {
                     expiries += 1;
+                    self.turn.give_back();
                     drop(permit.take());
                     continue;
                 }
                 Err(error) => {
                     has_failed = true;
+                    self.turn.give_back();
                     drop(permit.take());
                     What::Failed(error.to_string())
                 }
@@ -466,7 +478,7 @@ mod tests {
 
     #[tokio::test]
     async fn kinds_take_turns_to_be_listed_again() {
-        const KINDS: usize = 6;
+        const KINDS: usize = 3 * LISTINGS / 2;
         let (now, most, lists) = (
             Arc::new(AtomicUsize::new(0)),
             Arc::new(AtomicUsize::new(0)),
@@ -493,8 +505,7 @@ mod tests {
             }
         });
         let mut follower = Follower::new(client, 500);
-        let kinds = ["A", "B", "C", "D", "E", "F"];
-        follower.follow(kinds.map(listable).to_vec());
+        follower.follow((0..KINDS).map(|at| listable(&format!("Kind{at}"))).collect());
         until(&mut follower, "all are listed again", |_| lists.load(Ordering::SeqCst) == 2 * KINDS)
             .await;
         assert_eq!(most.load(Ordering::SeqCst), LISTINGS);
