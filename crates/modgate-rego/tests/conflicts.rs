@@ -33,6 +33,12 @@ s contains x if { some x in input.review.list; f(x) }
 g(x, y) if { f(x); y == "a" }
 g(x, y) if { x > 100 }
 h(x, "a") if f(x)
+pick(x, k) := v if v := x.s[k]
+pick(x, k) := v if { not has(x, k); v := input.review.o.t[k] }
+has(x, k) if x.s[k]
+has(x, k) if x.s[k] == false
+half(x, k) := v if v := x.s[k]
+half(x, _) := 7 if not x.s.k
 is_mode(m) if input.parameters.mode == m
 early(x, m) if { x > 0; m == m }
 early(x, m) if f(x)
@@ -43,7 +49,7 @@ other(x, m) := 1 if { x > 0; m == "c" }
 other(x, m) := 2 if { f(x); m != "b" }
 "#;
 
-const INPUT: &str = r#"{"review": {"a": 3, "list": [1, 3]},
+const INPUT: &str = r#"{"review": {"a": 3, "list": [1, 3], "o": {"s": {"k": false}, "t": {"k": 1, "l": 2}}},
     "parameters": {"mode": "b", "on": false, "list": ["x", "y"], "empty": []}}"#;
 
 /// The statements of a body, and whether it ends in a conflict: what OPA 1.17.1 says.
@@ -74,6 +80,7 @@ const BODIES: &[(&str, bool)] = &[
     (r#"not f(input.review.a); input.parameters.mode != "b""#, true),
     (r#"x := [y | y := input.review.list[_]; f(y)]; count(input.parameters.empty) > 0"#, true),
     ("other(input.review.a, input.parameters.mode)", true),
+    (r#"half(input.review.o, "k") == 7; input.parameters.on"#, true),
     // What the index of rules knows comes before everything else.
     (r#"f(input.review.a); input.parameters.mode == "a""#, false),
     ("f(input.review.a); input.parameters.none", false),
@@ -102,6 +109,9 @@ const BODIES: &[(&str, bool)] = &[
     ("apart(input.review.a) == 1; input.parameters.on", false),
     ("table(input.parameters.mode) == 1; input.parameters.on", false),
     ("agreed(input.review.a) == 1; input.parameters.on", false),
+    (r#"pick(input.review.o, "k") == 1; input.parameters.on"#, false),
+    (r#"pick(input.review.o, "l") == 1; input.parameters.on"#, false),
+    (r#"half(input.review.o, "l") == 7; input.parameters.on"#, false),
 ];
 
 struct Policy {
@@ -173,6 +183,7 @@ fn what_raises_no_conflict_is_not_kept() {
     for body in [
         "apart(input.review.a) == 1",
         "table(input.review.a) == 1",
+        r#"pick(input.review.o, "k") == 1"#,
         "x := {k: v | some k, v in input.review}",
         "x := {k: true | k := input.review.list[_]}",
         "x := [y | y := input.review.list[_]; apart(y) > 5]",
@@ -205,6 +216,7 @@ const TERMS: &[&str] = &[
     "input.review.a",
     "input.review.n",
     "input.review.list[_]",
+    "input.review.o",
     "input.parameters.mode",
     "input.parameters.n",
     "input.parameters.list[_]",
@@ -217,7 +229,7 @@ const TERMS: &[&str] = &[
 
 fn statement(random: &mut Random) -> String {
     let (one, other) = (random.of(TERMS), random.of(TERMS));
-    match random.below(14) {
+    match random.below(16) {
         0 => format!("f({one})"),
         1 => format!("q{}({one}, {other})", random.below(3)),
         2 => format!("not q{}({one}, {other})", random.below(3)),
@@ -231,6 +243,8 @@ fn statement(random: &mut Random) -> String {
         10 => format!("p{}", random.below(3)),
         11 => format!("not p{}", random.below(3)),
         12 => format!("apart({one}) == {}", random.of(&["1", "2", "3"])),
+        13 => format!("pick({one}, \"{}\") != {other}", random.of(&["k", "l"])),
+        14 => format!("half({one}, \"{}\") != {other}", random.of(&["k", "l"])),
         _ => format!("agreed({one}) == {other}"),
     }
 }
@@ -285,8 +299,8 @@ fn specialized_policies_conflict_as_they_were_written() {
         let Some(policy) = Policy::of(&text, &parameters) else { continue };
         for review in [
             r#"{"a": 3, "n": 7, "list": [1, 3]}"#,
-            r#"{"a": 7, "n": "b", "list": []}"#,
-            r#"{"a": "b", "list": [7, 8]}"#,
+            r#"{"a": 7, "n": "b", "list": [], "o": {"s": {"k": false}, "t": {"k": 1, "l": 2}}}"#,
+            r#"{"a": "b", "list": [7, 8], "o": {"s": {"k": 3}, "t": {"k": 1}}}"#,
         ] {
             let review = Json::from_json(review.as_bytes()).expect("JSON");
             let members = [("parameters", parameters.clone()), ("review", review)];

@@ -209,6 +209,8 @@ impl Raises<'_> {
         holds_once(self.builtins, start)
             && (is_denied(rest, with)
                 || is_denied(with, rest)
+                || self.is_undefined(rest, with)
+                || self.is_undefined(with, rest)
                 || match (rest.first(), with.first()) {
                     (Some(a), Some(b)) => match (&a.kind, &b.kind) {
                         (StmtKind::Match(a, first), StmtKind::Match(b, second)) => {
@@ -222,6 +224,56 @@ impl Raises<'_> {
                 })
     }
 
+    /// Whether a body begins with denials of all that another one begins with can find: `not x.y` and
+    /// `not x.y == false`, where the other one begins with `z := x.y`.
+    fn is_undefined(&self, body: &[Stmt], other: &[Stmt]) -> bool {
+        let Some(StmtKind::Test(found) | StmtKind::Match(found, _)) =
+            other.first().map(|it| &it.kind)
+        else {
+            return false;
+        };
+        if !is_one_place(found) {
+            return false;
+        }
+        let (mut no_false, mut no_other) = (false, false);
+        for stmt in body {
+            let StmtKind::Not(denied) = &stmt.kind else { break };
+            let Some(denied) = self.denied(denied, found) else { continue };
+            no_false |= denied != Denied::Others;
+            no_other |= denied != Denied::False;
+        }
+        no_false && no_other
+    }
+
+    /// The values of a source that the denial of a body leaves out.
+    fn denied(&self, body: &[Stmt], of: &Source) -> Option<Denied> {
+        let (first, rest) = body.split_first()?;
+        match (&first.kind, rest) {
+            (StmtKind::Test(source), []) if source == of => Some(Denied::Others),
+            (StmtKind::Match(source, pattern), []) if source == of => match pattern {
+                Pattern::Any | Pattern::Bind(_) => Some(Denied::All),
+                pattern => self.is_false(pattern).then_some(Denied::False),
+            },
+            (StmtKind::Match(source, Pattern::Bind(slot)), [then]) if source == of => {
+                match &then.kind {
+                    StmtKind::Test(Source::Term(Term::Local(read))) if read == slot => {
+                        Some(Denied::Others)
+                    }
+                    StmtKind::Match(Source::Term(Term::Local(read)), pattern) if read == slot => {
+                        self.is_false(pattern).then_some(Denied::False)
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn is_false(&self, pattern: &Pattern) -> bool {
+        let Pattern::Equal(Term::Const(id)) = pattern else { return false };
+        self.constants.get(id.0 as usize).and_then(Constant::as_bool) == Some(false)
+    }
+
     /// Whether two patterns require different texts.
     fn differ(&self, one: &Pattern, other: &Pattern) -> bool {
         let text = |pattern: &Pattern| match pattern {
@@ -233,6 +285,21 @@ impl Raises<'_> {
         // Each constant is there once.
         matches!((text(one), text(other)), (Some(one), Some(other)) if one != other)
     }
+}
+
+/// The values that a denial leaves out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Denied {
+    False,
+    /// All but `false`.
+    Others,
+    All,
+}
+
+/// Whether a source is what is at one place of the input or of a variable, which is the same whenever it is read.
+fn is_one_place(source: &Source) -> bool {
+    let Source::Ref(Ref { base: Base::Term(_) | Base::Input, path }) = source else { return false };
+    path.iter().all(|step| matches!(step, Operand::Key(_)))
 }
 
 /// Whether a body begins with the denial of what another one begins with.
@@ -249,7 +316,12 @@ struct Numbered {
 
 impl Numbered {
     fn of(rule: &Rule) -> Self {
-        let mut args = rule.args.clone();
+        // An argument that a rule does not read is one nevertheless.
+        let named = |(index, pattern): (u32, &Pattern)| match pattern {
+            Pattern::Any => Pattern::Bind(Slot(u32::MAX - index)),
+            pattern => pattern.clone(),
+        };
+        let mut args: Vec<Pattern> = (0..).zip(&rule.args).map(named).collect();
         let mut bodies: Vec<Body> = rule.branches.iter().map(|it| it.body.clone()).collect();
         let mut numbers = slots::Numbers::default();
         let mut number = |slot: &mut Slot| numbers.renumber(slot);
