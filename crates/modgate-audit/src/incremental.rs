@@ -40,7 +40,7 @@ use self::{
 };
 use crate::{
     evaluate::{Asked, ObjectResult, Session, excluded_as},
-    object::Item,
+    object::{IntoItem, Item},
     pass::{AuditOptions, Source, each},
     policies::{Options, Policies, UnitId},
     reference::ObjectRef,
@@ -143,9 +143,9 @@ impl Incremental {
 
     /// Takes objects in: those that are new, have changed or are stale are evaluated, as far as they
     /// must be. What the source still has when `options` says stop is not asked for.
-    pub fn run(
+    pub fn run<I: IntoItem>(
         &mut self,
-        source: &mut Source<'_>,
+        source: &mut Source<'_, I>,
         host: &(dyn Host + Sync),
         options: AuditOptions<'_>,
     ) {

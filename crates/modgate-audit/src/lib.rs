@@ -82,7 +82,7 @@ mod violation;
 
 pub use self::{
     incremental::{Incremental, Stale},
-    object::Item,
+    object::{IntoItem, Item},
     pass::{AuditOptions, Source, audit},
     policies::{Options, Policies},
     reference::{ObjectRef, PolicyRef},

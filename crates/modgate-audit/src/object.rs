@@ -33,6 +33,18 @@ impl Item {
     }
 }
 
+/// What becomes an object to audit, on the thread that evaluates it.
+pub trait IntoItem: Send {
+    /// The object; nothing if it cannot be audited.
+    fn into_item(self) -> Option<Item>;
+}
+
+impl IntoItem for Item {
+    fn into_item(self) -> Option<Item> {
+        Some(self)
+    }
+}
+
 /// The API server gives each version of an object another text. Objects of files are what they are.
 fn version(object: &Value) -> u64 {
     let mut hash = DefaultHasher::new();

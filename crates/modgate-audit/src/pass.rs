@@ -13,7 +13,7 @@ use modgate_engine::{Host, cost::Statistics};
 
 use crate::{
     evaluate::{Asked, ObjectResult, Session},
-    object::Item,
+    object::{IntoItem, Item},
     policies::Policies,
     report::{Audited, Counts, Report, Tally},
     sink::Sink,
@@ -47,7 +47,7 @@ impl AuditOptions<'_> {
 /// Where objects come from, some at a time; nothing once there are no more. It may wait.
 ///
 /// Only what was handed out is in memory, once for each thread.
-pub type Source<'a> = dyn FnMut() -> Option<Vec<Item>> + Send + 'a;
+pub type Source<'a, I = Item> = dyn FnMut() -> Option<Vec<I>> + Send + 'a;
 
 /// Evaluates every object of a source once and keeps nothing but the report: `None` if it was stopped.
 ///
@@ -96,8 +96,8 @@ pub fn audit(
 
 /// Runs `work` on each item of a source that `prepare` gives something for, on several threads, and
 /// hands the results to `take`, one at a time. Items of one batch stay in order.
-pub(crate) fn each<P: Send, T: Send>(
-    source: &mut Source<'_>,
+pub(crate) fn each<I: IntoItem, P: Send, T: Send>(
+    source: &mut Source<'_, I>,
     options: AuditOptions<'_>,
     prepare: &(dyn Fn(&Item) -> Option<P> + Sync),
     work: impl Fn(&Item, P, &mut Session) -> T + Sync,
@@ -116,6 +116,7 @@ pub(crate) fn each<P: Send, T: Send>(
                 if options.is_stopped() {
                     break;
                 }
+                let Some(item) = item.into_item() else { continue };
                 if let Some(prepared) = prepare(&item) {
                     let outcome = work(&item, prepared, session);
                     done.push((item, outcome));

@@ -20,6 +20,7 @@
 //! - A status is written as a whole, as a merge patch of its own members: who else writes to it at the
 //!   same time neither stands in the way nor loses anything.
 
+mod arrived;
 mod follow;
 mod host;
 mod policy_reports;
@@ -52,6 +53,7 @@ use tokio::{
 
 pub use self::policy_reports::{PolicyReportConfig, PolicyReportFormat};
 use self::{
+    arrived::Arrived,
     follow::{Follower, Seen, WatchFailure},
     host::AuditHost,
     policy_reports::{Collector, Reporting},
@@ -62,7 +64,7 @@ use super::{
     events::Events,
     listing::{self, Listable, Pages, Served},
     live::Audits,
-    object::{self, Stored},
+    object::{self, Unread},
     state::State,
 };
 
@@ -440,14 +442,15 @@ impl Auditor {
     }
 
     async fn get(&mut self, kind: &Listable, stale: &Stale) -> Result<(), kube::Error> {
+        let shared = Arc::new(kind.resource.clone());
         for (namespace, name) in &stale.objects {
             let (client, resource) = (self.context.client.clone(), &kind.resource);
-            let api: Api<Stored> = match namespace.as_str() {
+            let api: Api<Unread> = match namespace.as_str() {
                 "" => Api::all_with(client, resource),
                 namespace => Api::namespaced_with(client, namespace, resource),
             };
             match api.get_opt(name).await? {
-                Some(stored) => self.evaluate(vec![stored.of_kind(resource).into()]).await,
+                Some(unread) => self.evaluate(vec![Arrived::new(unread, &shared)]).await,
                 None => {
                     let (kind, namespace, name) = (kind.kind(), namespace.clone(), name.clone());
                     let remove = move |incremental: &mut Incremental| {
@@ -469,8 +472,10 @@ impl Auditor {
         }
         let mut pages =
             Pages::new(&self.context.client, &kind.resource, self.auditing.config.chunk);
+        let shared = Arc::new(kind.resource.clone());
         while let Some(page) = pages.next().await? {
-            self.evaluate(page.into_iter().map(Into::into).collect()).await;
+            let arrived = page.into_iter().map(|unread| Arrived::new(unread, &shared));
+            self.evaluate(arrived.collect()).await;
             if !self.context.leads() {
                 // What was not listed is still to be evaluated, and not gone.
                 return Ok(());
@@ -561,26 +566,21 @@ impl Auditor {
         self.evaluate(pending).await;
     }
 
-    async fn evaluate(&mut self, objects: Vec<object::Item>) {
+    async fn evaluate(&mut self, objects: Vec<Arrived>) {
         let Some(host) = self.host.clone().filter(|_| !objects.is_empty()) else { return };
-        let mut items = Vec::with_capacity(objects.len());
-        for object::Item { key, object } in objects {
-            match object {
-                Ok(object) => items.push(Item::new(object)),
-                Err(error) => tracing::warn!(target: LOGGER, process = "audit",
-                    resource_namespace = %key.namespace, resource_name = %key.name, error,
-                    "an object cannot be read and is not audited"),
-            }
-        }
         let statistics = self.statistics.clone();
         let _ = self
             .with(move |incremental| {
-                let mut items = items.into_iter().peekable();
+                let mut objects = objects.into_iter().peekable();
                 let mut source = || {
-                    items.peek()?;
-                    Some(items.by_ref().take(BATCH).collect())
+                    objects.peek()?;
+                    Some(objects.by_ref().take(BATCH).collect())
                 };
-                incremental.run(&mut source, &*host, audit_options(statistics.as_deref()));
+                incremental.run::<Arrived>(
+                    &mut source,
+                    &*host,
+                    audit_options(statistics.as_deref()),
+                );
             })
             .await;
     }

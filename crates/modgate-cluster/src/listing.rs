@@ -12,7 +12,7 @@ use kube::{
 use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::Str;
 
-use super::{kinds, object::Stored};
+use super::{kinds, object::Unread};
 
 /// A kind that can be listed.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,8 +143,7 @@ pub(crate) fn keep<'a>(
 
 /// The objects of one kind, page by page.
 pub(crate) struct Pages {
-    api: Api<Stored>,
-    resource: ApiResource,
+    api: Api<Unread>,
     parameters: ListParams,
     done: bool,
 }
@@ -154,16 +153,11 @@ impl Pages {
     pub(crate) fn new(client: &Client, resource: &ApiResource, chunk: u32) -> Self {
         let parameters = ListParams::default();
         let parameters = if chunk == 0 { parameters } else { parameters.limit(chunk) };
-        Self {
-            api: Api::all_with(client.clone(), resource),
-            resource: resource.clone(),
-            parameters,
-            done: false,
-        }
+        Self { api: Api::all_with(client.clone(), resource), parameters, done: false }
     }
 
     /// The next page; `None` when there is none.
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Stored>>, kube::Error> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Unread>>, kube::Error> {
         if self.done {
             return Ok(None);
         }
@@ -171,8 +165,7 @@ impl Pages {
         let token = page.metadata.continue_.filter(|token| !token.is_empty());
         self.done = token.is_none();
         self.parameters.continue_token = token;
-        let objects = page.items.into_iter().map(|stored| stored.of_kind(&self.resource));
-        Ok(Some(objects.collect()))
+        Ok(Some(page.items))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Objects as the API server sends them.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use kube::{
     api::{ApiResource, ObjectMeta, Resource},
@@ -15,12 +15,25 @@ use serde_json::value::RawValue;
 
 /// An object of any kind, without what only the API server needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Stored {
+pub(crate) struct Stored<T = Result<Value, String>> {
     /// Name, namespace and resource version.
     metadata: ObjectMeta,
     /// Everything, or why it cannot be read: an object that is nested too deeply must not keep its
     /// neighbours in the same list from being read.
-    pub(crate) object: Result<Value, String>,
+    pub(crate) object: T,
+}
+
+/// An object of any kind that has not been read yet: its text takes a fraction of the memory.
+pub(crate) type Unread = Stored<Text>;
+
+/// The JSON of an object. It may be a Secret, so it is not shown.
+#[derive(Clone)]
+pub(crate) struct Text(Box<RawValue>);
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.get().len())
+    }
 }
 
 /// Identifies an object among those of its kind.
@@ -44,12 +57,21 @@ impl From<Stored> for Item {
     }
 }
 
-impl Stored {
+impl<T> Stored<T> {
     pub(crate) fn key(&self) -> Key {
         let text = |text: &Option<String>| Str::from(text.as_deref().unwrap_or_default());
         Key { namespace: text(&self.metadata.namespace), name: text(&self.metadata.name) }
     }
+}
 
+impl Unread {
+    /// Reads it.
+    pub(crate) fn read(self) -> Stored {
+        Stored { metadata: self.metadata, object: read(&self.object.0) }
+    }
+}
+
+impl Stored {
     /// Adds group, version and kind, which items of a list may lack.
     pub(crate) fn of_kind(mut self, resource: &ApiResource) -> Self {
         if let Ok(Value::Object(object)) = &mut self.object {
@@ -82,22 +104,42 @@ struct HeadMeta {
 impl<'de> Deserialize<'de> for Stored {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let bounds =
-            Bounds { max_depth: MAX_DEPTH, max_values: usize::MAX, left_out: &[&MANAGED_FIELDS] };
-        let object = parse_within(raw.get().as_bytes(), &bounds);
-        let object = object.map(|read| trimmed(read.value)).map_err(|error| error.to_string());
+        let object = read(&raw);
         let head = match object.as_ref().ok().and_then(HeadMeta::of) {
             Some(head) => head,
             // Of an object that is nested too deeply, too.
-            None => serde_json::from_str::<Head>(raw.get()).map_err(D::Error::custom)?.metadata,
+            None => HeadMeta::of_text(&raw).map_err(D::Error::custom)?,
         };
-        let HeadMeta { name, namespace, resource_version } = head;
-        let metadata = ObjectMeta { name, namespace, resource_version, ..ObjectMeta::default() };
-        Ok(Self { metadata, object })
+        Ok(Self { metadata: head.into(), object })
+    }
+}
+
+impl<'de> Deserialize<'de> for Unread {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let head = HeadMeta::of_text(&raw).map_err(D::Error::custom)?;
+        Ok(Self { metadata: head.into(), object: Text(raw) })
+    }
+}
+
+fn read(text: &RawValue) -> Result<Value, String> {
+    let bounds =
+        Bounds { max_depth: MAX_DEPTH, max_values: usize::MAX, left_out: &[&MANAGED_FIELDS] };
+    let read = parse_within(text.get().as_bytes(), &bounds);
+    read.map(|read| trimmed(read.value)).map_err(|error| error.to_string())
+}
+
+impl From<HeadMeta> for ObjectMeta {
+    fn from(HeadMeta { name, namespace, resource_version }: HeadMeta) -> Self {
+        Self { name, namespace, resource_version, ..Self::default() }
     }
 }
 
 impl HeadMeta {
+    fn of_text(text: &RawValue) -> Result<Self, serde_json::Error> {
+        Ok(serde_json::from_str::<Head>(text.get())?.metadata)
+    }
+
     /// That of an object that has been read; nothing where it is not as it should be.
     fn of(object: &Value) -> Option<Self> {
         let Some(metadata) = object.as_object()?.get("metadata") else {
@@ -129,7 +171,7 @@ fn trimmed(mut object: Value) -> Value {
     object
 }
 
-impl Resource for Stored {
+impl<T> Resource for Stored<T> {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 
@@ -165,6 +207,7 @@ impl Resource for Stored {
 #[cfg(test)]
 mod tests {
     use kube::{api::WatchEvent, core::ObjectList};
+    use serde::de::DeserializeOwned;
 
     use super::*;
 
@@ -208,7 +251,15 @@ mod tests {
 
     #[test]
     fn identities() {
-        let read = |text: &str| serde_json::from_str::<Stored>(text);
+        identities_of::<Result<Value, String>>();
+        identities_of::<Text>();
+    }
+
+    fn identities_of<T>()
+    where
+        Stored<T>: DeserializeOwned + fmt::Debug,
+    {
+        let read = |text: &str| serde_json::from_str::<Stored<T>>(text);
         let stored = read(
             r#"{"metadata": {"name": "a", "namespace": null, "resourceVersion": "3", "managedFields": [1]}}"#,
         );
@@ -218,6 +269,21 @@ mod tests {
         assert_eq!(read("{}").expect("an object").meta().name, None);
         for other in ["1", r#"{"metadata": null}"#, r#"{"metadata": {"name": 1}}"#] {
             assert!(read(other).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_later_is_read_alike() {
+        for text in [
+            r#"{"metadata": {"name": "a", "managedFields": [1]}, "data": {"k": "secret"}}"#
+                .to_owned(),
+            format!(r#"{{"metadata": {{"name": "a"}}, "spec": {}}}"#, deep(20_000)),
+        ] {
+            let at_once = serde_json::from_str::<Stored>(&text).expect("an object");
+            let later = serde_json::from_str::<Unread>(&text).expect("an object");
+            assert!(!format!("{later:?}").contains("secret"), "{later:?}");
+            let later = later.read();
+            assert_eq!((at_once.key(), at_once.object), (later.key(), later.object));
         }
     }
 }

@@ -21,10 +21,11 @@ use tokio::{
 use super::{
     super::{
         listing::Listable,
-        object::{Item, Key, Stored},
+        object::{Key, Unread},
         watches::with_backoff,
     },
     Place,
+    arrived::Arrived,
     turns::Turn,
 };
 
@@ -37,7 +38,7 @@ pub(super) enum Seen {
     /// An object is gone.
     Gone(GroupVersionKind, Key),
     /// Objects are new or have changed.
-    Many(Vec<Item>),
+    Many(Vec<Arrived>),
     /// Nothing yet.
     Nothing,
 }
@@ -76,7 +77,7 @@ pub(super) struct Follower {
     /// Kinds whose objects have not all been reported yet.
     listing: BTreeSet<GroupVersionKind>,
     failed: BTreeMap<GroupVersionKind, String>,
-    pending: BTreeMap<Place, Item>,
+    pending: BTreeMap<Place, Arrived>,
     quiet: Duration,
 }
 
@@ -103,7 +104,7 @@ struct Event {
 enum What {
     Begins,
     Ends,
-    Is(Item),
+    Is(Arrived),
     Gone(Key),
     Failed(String),
     /// Nothing failed for a while.
@@ -195,12 +196,12 @@ impl Follower {
     }
 
     /// Objects that have changed.
-    pub(super) fn take_pending(&mut self) -> Vec<Item> {
+    pub(super) fn take_pending(&mut self) -> Vec<Arrived> {
         std::mem::take(&mut self.pending).into_values().collect()
     }
 
     /// Those of a kind.
-    pub(super) fn take_pending_of(&mut self, kind: &GroupVersionKind) -> Vec<Item> {
+    pub(super) fn take_pending_of(&mut self, kind: &GroupVersionKind) -> Vec<Arrived> {
         let pending = std::mem::take(&mut self.pending).into_iter();
         let (taken, left): (Vec<_>, Vec<_>) = pending.partition(|((of, _), _)| of == kind);
         self.pending = left.into_iter().collect();
@@ -237,7 +238,7 @@ impl Follower {
                 Seen::Nothing
             }
             What::Is(item) => {
-                self.pending.insert((kind, item.key.clone()), item);
+                self.pending.insert((kind, item.key().clone()), item);
                 if self.pending.len() < PENDING {
                     return Seen::Nothing;
                 }
@@ -248,7 +249,7 @@ impl Follower {
 }
 
 struct Watch {
-    api: Api<Stored>,
+    api: Api<Unread>,
     turn: Turn,
     kind: GroupVersionKind,
     listable: Listable,
@@ -263,6 +264,7 @@ impl Watch {
     /// Follows the kind until the receiver is dropped. Failures are tried again, with a growing pause.
     async fn run(self) {
         let page_size = (self.chunk > 0).then_some(self.chunk);
+        let resource = Arc::new(self.listable.resource.clone());
         let config = watcher::Config { page_size, ..watcher::Config::default() };
         let mut stream = with_backoff(watcher(self.api.clone(), config));
         let mut permit = None;
@@ -293,8 +295,8 @@ impl Watch {
                     permit = self.listings.acquire().await.ok();
                     What::Begins
                 }
-                Ok(watcher::Event::InitApply(stored) | watcher::Event::Apply(stored)) => {
-                    What::Is(stored.of_kind(&self.listable.resource).into())
+                Ok(watcher::Event::InitApply(unread) | watcher::Event::Apply(unread)) => {
+                    What::Is(Arrived::new(unread, &resource))
                 }
                 Ok(watcher::Event::InitDone) => {
                     (is_listed, has_failed) = (true, false);
@@ -303,7 +305,7 @@ impl Watch {
                     drop(permit.take());
                     What::Ends
                 }
-                Ok(watcher::Event::Delete(stored)) => What::Gone(stored.key()),
+                Ok(watcher::Event::Delete(unread)) => What::Gone(unread.key()),
                 Err(error) if has_expired(&error) && expiries < EXPIRIES => {
                     expiries += 1;
                     self.turn.give_back();

@@ -217,7 +217,7 @@ impl Writer {
                 }
             }
         }
-        let path = Stored::url_path(self.resource(target), None);
+        let path = <Stored>::url_path(self.resource(target), None);
         let params =
             PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         let request = Request::new(path)
