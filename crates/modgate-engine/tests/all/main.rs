@@ -25,6 +25,7 @@ mod policies;
 mod references;
 mod selection;
 mod sharing;
+mod sharing_library;
 mod support;
 mod vap;
 mod vap_round_trip;
