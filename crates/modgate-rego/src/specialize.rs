@@ -96,9 +96,7 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
     let Specializer { constants, sets, mut rules, mut groups, .. } = specializer;
     let constants = constants.into_values();
     demand::narrow(&constants, &mut rules, &mut groups);
-    // Keyed bodies bind what leaves read, in their own way.
-    let unkeyed = rules.iter_mut().filter(|rule| rule.keyed.is_empty());
-    unkeyed.for_each(|rule| once::rule(rule, &program.builtins));
+    rules.iter_mut().for_each(|rule| once::rule(rule, &program.builtins));
     functions::merge(&constants, &program.builtins, &mut rules, &mut groups);
     merge::merge(program, key, &constants, &mut rules, &mut groups);
     let special = Program {

@@ -273,6 +273,25 @@ fn random_policy(random: &mut Random) -> String {
             text.push_str(&format!("p{at} := {value} if {{ {body} }}\n"));
         }
     }
+    // A set of which another one takes all members: those that nothing asks for raise nothing.
+    for _ in 0..random.below(4) {
+        let (term, body) = (random.of(TERMS), body(random));
+        text.push_str(&format!(
+            "general contains {{\"msg\": msg, \"field\": \"a\"}} if {{ {body}; msg := \
+             sprintf(\"%v\", [{term}]) }}\n"
+        ));
+    }
+    let taken = "general[{\"msg\": msg, \"field\": \"a\"}]";
+    match random.below(4) {
+        0 if text.contains("general") => {
+            text.push_str(&format!("violation contains {{\"msg\": msg}} if {taken}\n"));
+        }
+        1 if text.contains("general") => {
+            let look = random.of(&["input.review.n > 6", "not input.review.n", "c == 1"]);
+            text.push_str(&format!("violation contains msg if {{ {look}; {taken} }}\n"));
+        }
+        _ => {}
+    }
     for at in 0..=random.below(3) {
         let (key, body) = (random.of(TERMS), body(random));
         match random.below(3) {
@@ -293,7 +312,7 @@ fn specialized_policies_conflict_as_they_were_written() {
     for _ in 0..cases.unwrap_or(3000) {
         let text = random_policy(&mut random);
         let (mode, n) = (random.of(&["\"a\"", "\"b\"", "3"]), random.of(&["1", "3", "7", "null"]));
-        let list = random.of(&["[]", "[1]", "[\"b\", 3]", "[1, 3, 7]"]);
+        let list = random.of(&["[]", "[1]", "[\"b\", 3]", "[1, 3, 7]", r#"["a", "b", "x"]"#]);
         let parameters = format!(r#"{{"mode": {mode}, "n": {n}, "list": {list}}}"#);
         let parameters = Json::from_json(parameters.as_bytes()).expect("JSON");
         let Some(policy) = Policy::of(&text, &parameters) else { continue };

@@ -101,6 +101,69 @@ general contains {"msg": "other", "field": "b"} if input.review.n > 6
 }
 
 #[test]
+fn members_that_another_set_takes_are_not_made() {
+    let taken = r#"
+violation contains {"text": msg} if general[{"msg": msg, "field": "a"}]
+violation contains {"text": msg} if { input.review.n == 7; general[{"msg": msg, "field": "b"}] }
+general contains {"msg": msg, "field": field} if {
+    part := input.review[field][_]
+    part.size > 1
+    msg := sprintf("%v of %v", [part.name, field])
+}
+general contains {"msg": msg, "field": field} if {
+    part := input.review[field][_]
+    part.size > input.parameters.most
+    msg := sprintf("large: %v", [part.name])
+}
+"#;
+    let direct = r#"
+violation contains {"text": msg} if {
+    part := input.review.a[_]
+    part.size > 1
+    msg := sprintf("%v of %v", [part.name, "a"])
+}
+violation contains {"text": msg} if {
+    part := input.review.a[_]
+    part.size > input.parameters.most
+    msg := sprintf("large: %v", [part.name])
+}
+violation contains {"text": msg} if {
+    input.review.n == 7
+    part := input.review.b[_]
+    part.size > 1
+    msg := sprintf("%v of %v", [part.name, "b"])
+}
+violation contains {"text": msg} if {
+    input.review.n == 7
+    part := input.review.b[_]
+    part.size > input.parameters.most
+    msg := sprintf("large: %v", [part.name])
+}
+"#;
+    let [(plain, _), (special, steps)] = both(taken);
+    assert_eq!(plain, special);
+    assert_eq!(both(direct)[1], (special, steps), "as if the rules were written there");
+}
+
+/// Members that compare equal are not the same, and which is kept depends on what was made first.
+#[test]
+fn members_with_numbers_that_another_set_takes_are_those_that_it_had() {
+    for more in ["", r#"violation contains "many" if count(general) > 3"#] {
+        let policy = r#"
+violation contains size if general[{"size": size, "field": "b"}]
+violation contains size if general[{"size": size, "field": "a"}]
+general contains {"size": 1.0, "field": "a"} if input.review.n > 6
+general contains {"size": size, "field": field} if {
+    size := input.review[field][_].size
+    size < input.parameters.most
+}
+"#;
+        let [(plain, _), (special, _)] = both(&format!("{policy}{more}"));
+        assert_eq!(plain, special, "{more}");
+    }
+}
+
+#[test]
 fn sets_that_are_asked_in_other_ways_are_computed_once() {
     for asked in [
         // As a whole, too.
@@ -389,6 +452,8 @@ violation contains {"msg": part.name, "known": known} if {
 violation contains "never" if any_of("f", ["a*", "b*"])
 violation contains "always" if any_of("f", ["a*", "f*"])
 violation contains "else" if { some part in input.review.b; kind(part) == "other" }
+violation contains {"unlisted": name} if { name := input.review[_][_].name; not listed(name) }
+listed(name) if { name == ["x", "z", "w", "7"][_] }
 any_of(name, patterns) if { pattern := patterns[_]; endswith(pattern, "*"); startswith(name, trim_suffix(pattern, "*")) }
 any_of(name, patterns) if { pattern := patterns[_]; not endswith(pattern, "*"); name == pattern }
 kind(part) := "known" if { name := ["x", "y", "v"][_]; part.name == name } else := "other"

@@ -15,6 +15,9 @@ use crate::{
     value::sorted_set,
 };
 
+/// Fewer texts are as soon compared one after the other.
+const MIN_MEMBERS: usize = 3;
+
 /// A source after specialization.
 enum Found {
     /// It is undefined.
@@ -116,7 +119,7 @@ impl Specializer<'_> {
                 },
                 StmtKind::Any(bodies) => match self.any(bodies, env) {
                     Some(some) if some.is_empty() => return self.never_behind(left),
-                    Some(some) => StmtKind::Any(some),
+                    Some(some) => self.one_of(some),
                     None => continue,
                 },
                 StmtKind::Every(every) => match self.every(every, env) {
@@ -152,6 +155,42 @@ impl Specializer<'_> {
             bodies.push(Body::new());
         }
         Some(bodies)
+    }
+
+    /// The statement that holds if one of the bodies does. Where each asks whether the same variable is another text, a set of
+    /// these is asked.
+    pub(super) fn one_of(&mut self, bodies: Vec<Body>) -> StmtKind {
+        let flat = bodies.into_iter().flat_map(|mut body| match body.as_mut_slice() {
+            [Stmt { kind: StmtKind::Any(inner), .. }] => std::mem::take(inner),
+            _ => vec![body],
+        });
+        let bodies: Vec<Body> = flat.collect();
+        let Some((slot, members)) = self.members(&bodies) else { return StmtKind::Any(bodies) };
+        let base = Base::Term(self.constant(Known::Set(sorted_set(members))));
+        let path = vec![Operand::Key(Term::Local(slot))];
+        StmtKind::Match(Source::Ref(Ref { base, path }), Pattern::Any)
+    }
+
+    /// The variable that each body compares with a text, and the texts.
+    fn members(&self, bodies: &[Body]) -> Option<(Slot, Vec<Json>)> {
+        let compared = |body: &Body| {
+            let [Stmt { kind: StmtKind::Match(source, pattern), .. }] = body.as_slice() else {
+                return None;
+            };
+            let (slot, id) = match (source, pattern) {
+                (Source::Term(Term::Local(slot)), Pattern::Equal(Term::Const(id)))
+                | (Source::Term(Term::Const(id)), Pattern::Equal(Term::Local(slot))) => {
+                    (*slot, *id)
+                }
+                _ => return None,
+            };
+            let value = self.constants.get(id)?;
+            matches!(value, Json::String(_)).then(|| (slot, value.clone()))
+        };
+        let all: Vec<(Slot, Json)> = bodies.iter().map(compared).collect::<Option<_>>()?;
+        let slot = all.first()?.0;
+        let same = all.len() >= MIN_MEMBERS && all.iter().all(|(other, _)| *other == slot);
+        same.then(|| (slot, all.into_iter().map(|(_, value)| value).collect()))
     }
 
     /// The rest of a body that does not succeed, behind these statements: those of them that may raise a conflict.

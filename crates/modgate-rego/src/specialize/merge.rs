@@ -11,6 +11,7 @@
 //! first one is kept, and `1` and `1.0` are equal: only rules whose members have one spelling become one
 //! rule.
 
+mod absorb;
 mod steps;
 
 use std::collections::BTreeSet;
@@ -54,8 +55,9 @@ pub(super) fn merge(
     rules: &mut Vec<Rule>,
     groups: &mut Vec<Group>,
 ) {
+    let absorbed = absorb::absorbed(groups, &Spelling { original, constants }, rules);
     let mut more = More { groups: groups.len(), documents: Vec::new() };
-    let forms: Vec<(usize, Form)> = {
+    let forms: Vec<(GroupId, Form)> = {
         let mut dependence = Dependence {
             known,
             original,
@@ -65,16 +67,22 @@ pub(super) fn merge(
             groups_known: vec![None; groups.len()],
             depth: 0,
         };
-        let sets = groups.iter().enumerate();
-        let sets = sets.filter(|(_, group)| group.kind == GroupKind::Set);
+        let sets = (0..).map(GroupId).zip(&*groups);
+        let sets = sets
+            .filter(|(id, group)| group.kind == GroupKind::Set && !absorbed.groups.contains(id));
         sets.filter_map(|(id, group)| {
-            Some((id, form(group, original, constants, rules, &mut dependence, &mut more)?))
+            let (ids, is_new) = match absorbed.rules.get(&id) {
+                Some(ids) => (ids, true),
+                None => (&group.rules, false),
+            };
+            let (spelling, rules) = (Spelling { original, constants }, &*rules);
+            Some((id, form((ids, is_new), &spelling, rules, &mut dependence, &mut more)?))
         })
         .collect()
     };
     for (id, Form { part, own }) in forms {
-        let own = added(own, GroupId(u32::try_from(id).unwrap_or(u32::MAX)), rules);
-        if let Some(group) = groups.get_mut(id) {
+        let own = added(own, id, rules);
+        if let Some(group) = groups.get_mut(id.0 as usize) {
             group.whole = Some(Whole { part, rules: own });
         }
     }
@@ -139,25 +147,23 @@ fn added(entries: Vec<Entry>, group: GroupId, rules: &mut Vec<Rule>) -> Vec<Rule
     entries.into_iter().filter_map(id).collect()
 }
 
-/// `None` if the set stays as it is.
+/// `None` if the set stays as it is. `ids` are its rules, which need not be those that it has had.
 fn form(
-    group: &Group,
-    original: &Program,
-    constants: &[Constant],
+    (ids, is_new): (&[RuleId], bool),
+    spelling: &Spelling<'_>,
     rules: &[Rule],
     dependence: &mut Dependence<'_>,
     more: &mut More,
 ) -> Option<Form> {
-    if group.rules.is_empty() || group.rules.len() > MAX_RULES {
+    if ids.is_empty() || ids.len() > MAX_RULES {
         return None;
     }
-    let spelling = Spelling { original, constants };
     let (mut shared, mut own) = (Vec::new(), Vec::new());
     // Of these the order counts, so they stay together.
     let mut ordered = Vec::new();
-    for id in &group.rules {
+    for id in ids {
         let rule = rules.get(id.0 as usize)?;
-        match Draft::of(*id, rule, &spelling) {
+        match Draft::of(*id, rule, spelling) {
             Some(draft) if dependence.rule(rule) => own.push(draft),
             Some(draft) => shared.push(draft),
             None => ordered.push(*id),
@@ -176,7 +182,7 @@ fn form(
     let mut shared = merged(shared, rules);
     let (mut cut, own) = cut_all(own, rules, dependence, more);
     let mut own = merged(own, rules);
-    let fewer = !cut.is_empty() || shared.len() + own.len() < before;
+    let fewer = is_new || !cut.is_empty() || shared.len() + own.len() < before;
     own.append(&mut cut);
     shared.extend(shared_ordered.into_iter().map(Entry::Old));
     own.extend(own_ordered.into_iter().map(Entry::Old));
@@ -224,9 +230,13 @@ fn is_worth_it(entries: &[Entry], rules: &[Rule]) -> bool {
 }
 
 fn iterates(stmt: &Stmt) -> bool {
-    let (StmtKind::Test(source) | StmtKind::Match(source, _)) = &stmt.kind else { return false };
-    let Source::Ref(reference) = source else { return false };
-    reference.path.iter().any(|step| matches!(step, Operand::Each(_)))
+    match &stmt.kind {
+        StmtKind::Test(Source::Ref(reference)) | StmtKind::Match(Source::Ref(reference), _) => {
+            reference.path.iter().any(|step| matches!(step, Operand::Each(_)))
+        }
+        StmtKind::Each(bodies) => bodies.iter().flatten().any(iterates),
+        _ => false,
+    }
 }
 
 /// A rule with its variables numbered in the order in which they occur.
@@ -245,7 +255,7 @@ impl Draft {
         else {
             return None;
         };
-        if !spelling.is_single(member, body) {
+        if !spelling.is_of_one(member, body) {
             return None;
         }
         let (mut body, mut member) = (body.clone(), member.clone());
@@ -399,6 +409,20 @@ struct Spelling<'p> {
 }
 
 impl Spelling<'_> {
+    /// Whether the members that a rule adds do.
+    fn is_of_one(&self, member: &Term, body: &[Stmt]) -> bool {
+        self.is_never(body) || self.is_single(member, body)
+    }
+
+    /// Whether a body ends with a statement that never holds: then nothing reads the member, and it need not be bound.
+    fn is_never(&self, body: &[Stmt]) -> bool {
+        let Some(Stmt { kind: StmtKind::Test(Source::Term(Term::Const(id))), .. }) = body.last()
+        else {
+            return false;
+        };
+        self.constants.get(id.0 as usize).and_then(Json::as_bool) == Some(false)
+    }
+
     /// Whether a term after a body does.
     fn is_single(&self, term: &Term, body: &[Stmt]) -> bool {
         match term {

@@ -19,7 +19,9 @@ pub(super) fn only(program: Program, root: GroupId) -> Program {
     if program.rules.iter().any(uses_with) {
         return program;
     }
-    let mut needed = Needed::of(&program);
+    // Nothing asks for single members of the root, so of two forms of its rules one is left.
+    let is_whole = |id: GroupId, group: &Group| id == root && group.whole.is_some();
+    let mut needed = Needed::of(&program, root);
     needed.group(root);
     while let Some(id) = needed.open.pop() {
         needed.rules_of(id);
@@ -54,7 +56,7 @@ pub(super) fn only(program: Program, root: GroupId) -> Program {
         Group {
             path: if is_kept { group.path.clone() } else { Vec::new() },
             kind: group.kind,
-            rules: if is_kept { list(&group.rules) } else { Vec::new() },
+            rules: if is_kept && !is_whole(id, group) { list(&group.rules) } else { Vec::new() },
             exits_early: group.exits_early,
             default: group.default.filter(|_| is_kept).as_ref().and_then(number),
             index,
@@ -70,6 +72,7 @@ pub(super) fn only(program: Program, root: GroupId) -> Program {
 /// The groups that the document of a group leads to.
 struct Needed<'p> {
     program: &'p Program,
+    root: GroupId,
     groups: BTreeSet<GroupId>,
     /// Groups that a rule refers to as documents.
     referenced: BTreeSet<GroupId>,
@@ -79,9 +82,9 @@ struct Needed<'p> {
 }
 
 impl<'p> Needed<'p> {
-    fn of(program: &'p Program) -> Self {
+    fn of(program: &'p Program, root: GroupId) -> Self {
         let (groups, referenced, rules) = Default::default();
-        Self { program, groups, referenced, rules, open: Vec::new() }
+        Self { program, root, groups, referenced, rules, open: Vec::new() }
     }
 
     fn group(&mut self, id: GroupId) {
@@ -114,7 +117,8 @@ impl<'p> Needed<'p> {
             self.document(part);
         }
         let more = whole.map_or(&[][..], |whole| &whole.rules);
-        for rule in group.rules.iter().chain(more).chain(&group.default) {
+        let written = if id == self.root && whole.is_some() { &[][..] } else { &group.rules };
+        for rule in written.iter().chain(more).chain(&group.default) {
             if self.rules.insert(*rule) {
                 self.rule(*rule);
             }

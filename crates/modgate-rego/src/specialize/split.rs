@@ -102,7 +102,7 @@ impl Specializer<'_> {
             [] => return self.never_behind(left),
             [body] => left.append(body),
             _ => {
-                let kind = StmtKind::Any(bodies);
+                let kind = self.one_of(std::mem::take(&mut bodies));
                 left.push(Stmt { kind, span: stmt.span, generated: true });
             }
         }
