@@ -64,26 +64,30 @@ impl<T> Stored<T> {
     }
 }
 
-impl Unread {
-    /// Reads it.
-    pub(crate) fn read(self) -> Stored {
-        Stored { metadata: self.metadata, object: read(&self.object.0) }
+impl Stored {
+    /// Adds group, version and kind, which items of a list may lack.
+    pub(crate) fn of_kind(self, resource: &ApiResource) -> Self {
+        Self { object: self.object.map(|object| of_kind(object, resource)), ..self }
     }
 }
 
-impl Stored {
-    /// Adds group, version and kind, which items of a list may lack.
-    pub(crate) fn of_kind(mut self, resource: &ApiResource) -> Self {
-        if let Ok(Value::Object(object)) = &mut self.object {
-            let known = [("apiVersion", &resource.api_version), ("kind", &resource.kind)];
-            for (member, text) in known {
-                if object.get(member).and_then(Value::as_str).is_none_or(str::is_empty) {
-                    object.insert(member, text.as_str().into());
-                }
+impl Text {
+    /// Reads the object, and adds group, version and kind, which items of a list may lack.
+    pub(crate) fn read(&self, resource: &ApiResource) -> Result<Value, String> {
+        read(&self.0).map(|object| of_kind(object, resource))
+    }
+}
+
+fn of_kind(mut object: Value, resource: &ApiResource) -> Value {
+    if let Value::Object(members) = &mut object {
+        let known = [("apiVersion", &resource.api_version), ("kind", &resource.kind)];
+        for (member, text) in known {
+            if members.get(member).and_then(Value::as_str).is_none_or(str::is_empty) {
+                members.insert(member, text.as_str().into());
             }
         }
-        self
     }
+    object
 }
 
 /// The members of `metadata` that are needed to follow an object.
@@ -274,6 +278,8 @@ mod tests {
 
     #[test]
     fn what_is_read_later_is_read_alike() {
+        let resource =
+            ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("", "v1", "Secret"));
         for text in [
             r#"{"metadata": {"name": "a", "managedFields": [1]}, "data": {"k": "secret"}}"#
                 .to_owned(),
@@ -282,8 +288,9 @@ mod tests {
             let at_once = serde_json::from_str::<Stored>(&text).expect("an object");
             let later = serde_json::from_str::<Unread>(&text).expect("an object");
             assert!(!format!("{later:?}").contains("secret"), "{later:?}");
-            let later = later.read();
-            assert_eq!((at_once.key(), at_once.object), (later.key(), later.object));
+            assert_eq!(at_once.key(), later.key());
+            let at_once = at_once.of_kind(&resource);
+            assert_eq!(at_once.object, later.object.read(&resource));
         }
     }
 }

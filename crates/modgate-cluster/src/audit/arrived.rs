@@ -6,21 +6,21 @@ use kube::api::ApiResource;
 use modgate_audit::{IntoItem, Item};
 
 use super::{
-    super::object::{Key, Unread},
+    super::object::{Key, Text, Unread},
     LOGGER,
 };
 
 /// An object as the API server sent it. The thread that evaluates it reads it.
 pub(super) struct Arrived {
     key: Key,
-    unread: Unread,
+    text: Text,
     resource: Arc<ApiResource>,
 }
 
 impl Arrived {
     /// An object of this kind.
     pub(super) fn new(unread: Unread, resource: &Arc<ApiResource>) -> Self {
-        Self { key: unread.key(), unread, resource: Arc::clone(resource) }
+        Self { key: unread.key(), text: unread.object, resource: Arc::clone(resource) }
     }
 
     pub(super) fn key(&self) -> &Key {
@@ -30,7 +30,7 @@ impl Arrived {
 
 impl IntoItem for Arrived {
     fn into_item(self) -> Option<Item> {
-        match self.unread.read().of_kind(&self.resource).object {
+        match self.text.read(&self.resource) {
             Ok(object) => Some(Item::new(object)),
             Err(error) => {
                 tracing::warn!(target: LOGGER, process = "audit",
