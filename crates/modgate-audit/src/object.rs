@@ -33,7 +33,7 @@ impl Item {
     }
 }
 
-/// What becomes an object to audit, on the thread that evaluates it.
+/// An object on its way into an audit. The thread that evaluates it makes it an item.
 pub trait IntoItem: Send {
     /// The object; nothing if it cannot be audited.
     fn into_item(self) -> Option<Item>;
