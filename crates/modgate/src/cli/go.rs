@@ -161,6 +161,10 @@ pub(super) fn rewritten(mut args: Vec<OsString>) -> Vec<OsString> {
     if program != Program::Modgate && !args.get(1).is_some_and(is_verb) {
         args.insert(1.min(args.len()), SERVE.into());
     }
+    if args.get(1).is_some_and(|verb| verb == "help") {
+        // The help of a verb is what `help VERB` prints already.
+        args.retain(|arg| arg != "--help" && arg != "-h");
+    }
     if args.get(1).is_none_or(|verb| verb != SERVE) {
         return args;
     }
@@ -246,6 +250,9 @@ mod tests {
             ("modgate serve -unknown", "modgate serve -unknown"),
             ("modgate serve -- -port", "modgate serve -- -port"),
             ("modgate review -port", "modgate review -port"),
+            ("modgate review --help", "modgate review --help"),
+            ("modgate help --help", "modgate help"),
+            ("modgate help review -h", "modgate help review"),
             ("modgate", "modgate"),
         ] {
             check(line, expected);
