@@ -38,8 +38,8 @@ use self::known::{Env, Known};
 use crate::{
     compile::{self, Constants},
     ir::{
-        Branch, Group, GroupId, GroupKind, Leaf, Program, Query, Rule, RuleId, Source, Stmt,
-        StmtKind, Term, effects,
+        Base, Branch, DataBase, Group, GroupId, GroupKind, Leaf, Program, Query, Rule, RuleId,
+        Source, Stmt, StmtKind, Term, effects,
     },
     share,
 };
@@ -107,7 +107,23 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
         ..program.clone()
     };
     let shared = share::keys(&special, key, value).into();
-    paths::numbered(Program { shared, ..special }, key)
+    paths::numbered(read_once(Program { shared, ..special }), key)
+}
+
+/// The same program, which reads one of the documents that are the same: an evaluation pays once for what it reads.
+fn read_once(program: Program) -> Program {
+    if !program.shared.has_equal() {
+        return program;
+    }
+    let (mut rules, mut groups) = (program.rules.to_vec(), program.groups.to_vec());
+    demand::for_each_reference(&mut rules, &mut |reference| {
+        if let Base::Data { at: DataBase::Group(id), .. } = &mut reference.base {
+            *id = program.shared.first(*id);
+        }
+    });
+    let parts = groups.iter_mut().filter_map(|group| group.whole.as_mut()?.part.as_mut());
+    parts.for_each(|part| *part = program.shared.first(*part));
+    Program { rules: rules.into(), groups: groups.into(), ..program }
 }
 
 /// As [`specialize`], for evaluations of one document alone: without what it does not need, which is most of a program.

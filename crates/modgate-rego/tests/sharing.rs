@@ -19,7 +19,7 @@ use modgate_value::{Budget, Limits, Value as Json, budget::Frozen};
 
 /// Policies that read the same in different ways: through documents, through entries of documents,
 /// through functions that call one another and read parameters, and twice over.
-const POLICIES: [&str; 6] = [
+const POLICIES: [&str; 8] = [
     r#"package t
 import data.lib.all
 import data.lib.bytes
@@ -83,6 +83,33 @@ general contains {"msg": msg, "field": field} if {
     msg := container.name
 }
 general contains {"msg": "some", "field": "first"} if count(input.review.first) > 0
+"#,
+    // Documents that are the same, and are read as a whole and by key.
+    r#"package t
+one contains container if { some container in input.review.containers; container.memory }
+two contains other if { some other in input.review.containers; other.memory }
+named[container.name] := container if { some container in input.review.containers; container.memory }
+again[container.name] := container if { some container in input.review.containers; container.memory }
+violation contains {"msg": "both"} if count(one) == count(two)
+violation contains {"msg": "named"} if named.a == again.a
+violation contains {"msg": "all"} if { some name; named[name] == again[name] }
+violation contains {"msg": "more"} if { count(one) > count(input.parameters.names); count(two) > 1 }
+"#,
+    // Rules that are the same once each has its constant.
+    r#"package t
+violation contains {"msg": msg} if {
+    field := ["x", "y"][_]
+    some container in input.review.containers
+    name := container.name
+    msg := sprintf("%v", [container.memory])
+}
+violation contains {"msg": msg} if {
+    field := ["x", "y"][_]
+    some container in input.review.containers
+    name := container.name
+    name != field
+    msg := sprintf("%v has not %v", [name, input.parameters.most])
+}
 "#,
 ];
 

@@ -63,9 +63,19 @@ impl Keys {
         self.functions.get(id.0 as usize).copied().flatten()
     }
 
-    /// A group with this key.
+    /// The first group with this key.
     pub(crate) fn find(&self, key: Key) -> Option<GroupId> {
-        let at = self.groups.binary_search_by_key(&key, |(key, _)| *key).ok()?;
-        self.groups.get(at).map(|(_, id)| *id)
+        let at = self.groups.partition_point(|(other, _)| *other < key);
+        self.groups.get(at).filter(|(other, _)| *other == key).map(|(_, id)| *id)
+    }
+
+    /// The first group with the key of this one.
+    pub(crate) fn first(&self, id: GroupId) -> GroupId {
+        self.of_group(id).and_then(|key| self.find(key)).unwrap_or(id)
+    }
+
+    /// Whether several groups have the same key.
+    pub(crate) fn has_equal(&self) -> bool {
+        self.groups.windows(2).any(|pair| matches!(pair, [(a, _), (b, _)] if a == b))
     }
 }

@@ -158,7 +158,8 @@ fn narrowed(rule: &Rule, (key, value): Field, constants: &[Constant]) -> Option<
     }
 }
 
-fn for_each_reference(rules: &mut [Rule], on: &mut dyn FnMut(&mut Ref)) {
+/// Shows every reference of rules.
+pub(super) fn for_each_reference(rules: &mut [Rule], on: &mut dyn FnMut(&mut Ref)) {
     for rule in rules {
         rule.branches.iter_mut().for_each(|branch| references(&mut branch.body, on));
         rule.keyed.iter_mut().for_each(|keyed| references(&mut keyed.body, on));
