@@ -22,7 +22,7 @@ use tracing::{
 };
 use tracing_subscriber::{
     field::MakeExt as _,
-    filter::{LevelFilter, Targets},
+    filter::{FilterFn, LevelFilter, Targets, filter_fn},
     fmt::{
         FmtContext, FormatEvent, FormatFields,
         format::{Writer, debug_fn},
@@ -215,7 +215,7 @@ pub fn init_logs(config: &LogConfig) -> Result<LogFormat, LogError> {
     };
     let to = Arc::new(to);
     let layer = tracing_subscriber::fmt::layer().with_writer(Arc::clone(&to));
-    let registry = tracing_subscriber::registry().with(wanted.levels);
+    let registry = tracing_subscriber::registry().with(wanted.levels).with(without_answers());
     let done = if format == LogFormat::Json {
         let done = registry.with(layer.event_format(JsonLine::of(config))).try_init();
         if done.is_ok() {
@@ -265,6 +265,12 @@ impl Wanted {
             })?),
         })
     }
+}
+
+/// Leaves out lines of the Kubernetes client that quote whole answers, which may be Secrets. What was wrong with an
+/// answer is logged by who asked.
+fn without_answers() -> FilterFn {
+    filter_fn(|line| line.target() != "kube_client::client" || *line.level() == Level::ERROR)
 }
 
 /// A panic is a fault of modgate, and its message may quote the object under review: where it
@@ -466,7 +472,8 @@ fn capture_as(lines_are: JsonLine, run: impl FnOnce()) -> String {
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(move || writer.clone())
         .event_format(lines_are);
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), run);
+    let registry = tracing_subscriber::registry().with(without_answers()).with(layer);
+    tracing::subscriber::with_default(registry, run);
     String::from_utf8_lossy(&lines.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
 }
 
