@@ -13,6 +13,7 @@ use modgate_value::{Budget, Limits, Value};
 use crate::{
     host::RecordingHost,
     message,
+    object::Item,
     policies::{Policies, UnitId, UnitKey},
     reference::ObjectRef,
     rules,
@@ -99,15 +100,19 @@ impl Policies {
     /// Evaluates one object.
     pub(crate) fn evaluate(
         &self,
-        object: &Value,
-        subject: &ObjectRef,
+        item: &Item,
         asked: Asked<'_>,
         host: &dyn Host,
         session: &mut Session,
     ) -> ObjectResult {
+        let Item { object, subject, unread, .. } = item;
         let mut outcome = ObjectResult::default();
         if self.snapshot.exclusions().excludes(Process::Audit, excluded_as(subject)) {
             outcome.excluded = true;
+            return outcome;
+        }
+        if let Some(reason) = unread {
+            outcome.errors.push(format!("cannot be read: {reason}"));
             return outcome;
         }
         let host = RecordingHost::new(host);

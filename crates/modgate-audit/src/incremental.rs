@@ -161,7 +161,7 @@ impl Incremental {
                 Need::Only(ids) => Asked::Only(ids),
                 Need::All | Need::Nothing => Asked::All,
             };
-            let outcome = policies.evaluate(&item.object, &item.subject, asked, host, session);
+            let outcome = policies.evaluate(item, asked, host, session);
             let (evaluated, texts) = Evaluated::of(outcome, &item.subject);
             // What takes long, hence making texts and packing them, is done by all threads at once.
             let (violations, dictionary) = lock().number(item, &need, texts);

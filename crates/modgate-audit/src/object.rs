@@ -5,7 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use modgate_value::Value;
+use modgate_engine::api::meta::GroupVersionKind;
+use modgate_value::{Str, Value};
 
 use crate::reference::ObjectRef;
 
@@ -18,6 +19,8 @@ pub struct Item {
     pub subject: Arc<ObjectRef>,
     /// Differs from that of any other version of the object.
     pub(crate) version: u64,
+    /// Why it cannot be read.
+    pub(crate) unread: Option<Str>,
 }
 
 impl Item {
@@ -29,19 +32,26 @@ impl Item {
 
     /// An object that stands in a file.
     pub fn of_subject(object: Value, subject: Arc<ObjectRef>) -> Self {
-        Self { version: version(&object), object, subject }
+        Self { version: version(&object), object, subject, unread: None }
+    }
+
+    /// An object that exists and cannot be read. Reports name it.
+    pub fn unread(kind: &GroupVersionKind, namespace: &Str, name: &Str, reason: &str) -> Self {
+        let subject = Arc::new(ObjectRef::known(kind, namespace, name));
+        let unread = Some(reason.into());
+        Self { object: Value::Null, subject, version: 0, unread }
     }
 }
 
 /// An object on its way into an audit. The thread that evaluates it makes it an item.
 pub trait IntoItem: Send {
-    /// The object; nothing if it cannot be audited.
-    fn into_item(self) -> Option<Item>;
+    /// The object.
+    fn into_item(self) -> Item;
 }
 
 impl IntoItem for Item {
-    fn into_item(self) -> Option<Item> {
-        Some(self)
+    fn into_item(self) -> Item {
+        self
     }
 }
 

@@ -62,9 +62,8 @@ pub fn audit(
 ) -> Option<Report> {
     sink.started(name);
     let mut tally = Tally::new(policies, options.limit);
-    let work = |item: &Item, session: &mut Session| {
-        policies.evaluate(&item.object, &item.subject, Asked::All, host, session)
-    };
+    let work =
+        |item: &Item, session: &mut Session| policies.evaluate(item, Asked::All, host, session);
     let mut take = |item: Item, outcome: ObjectResult| {
         tally.count(Counts {
             objects: 1,
@@ -116,7 +115,7 @@ pub(crate) fn each<I: IntoItem, P: Send, T: Send>(
                 if options.is_stopped() {
                     break;
                 }
-                let Some(item) = item.into_item() else { continue };
+                let item = item.into_item();
                 if let Some(prepared) = prepare(&item) {
                     let outcome = work(&item, prepared, session);
                     done.push((item, outcome));

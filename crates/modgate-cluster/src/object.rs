@@ -7,7 +7,7 @@ use kube::{
     core::DynamicResourceScope,
 };
 use modgate_value::{
-    MAX_DEPTH, Str, Value,
+    MAX_DEPTH, MAX_JSON_DEPTH, Str, Value,
     json::{Bounds, parse_within},
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -72,9 +72,18 @@ impl Stored {
 }
 
 impl Text {
-    /// Reads the object, and adds group, version and kind, which items of a list may lack.
+    /// Reads the object as one of the kind that was asked for, whatever it says, nested as deeply as one of a
+    /// request may be.
     pub(crate) fn read(&self, resource: &ApiResource) -> Result<Value, String> {
-        read(&self.0).map(|object| of_kind(object, resource))
+        let mut object = read(&self.0, MAX_JSON_DEPTH)?;
+        match &mut object {
+            Value::Object(members) => {
+                members.insert("apiVersion", resource.api_version.as_str().into());
+                members.insert("kind", resource.kind.as_str().into());
+            }
+            _ => return Err("it is no JSON object".to_owned()),
+        }
+        Ok(object)
     }
 }
 
@@ -108,7 +117,7 @@ struct HeadMeta {
 impl<'de> Deserialize<'de> for Stored {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let object = read(&raw);
+        let object = read(&raw, MAX_DEPTH);
         let head = match object.as_ref().ok().and_then(HeadMeta::of) {
             Some(head) => head,
             // Of an object that is nested too deeply, too.
@@ -121,14 +130,13 @@ impl<'de> Deserialize<'de> for Stored {
 impl<'de> Deserialize<'de> for Unread {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let head = HeadMeta::of_text(&raw).map_err(D::Error::custom)?;
+        let head = HeadMeta::of_text(&raw).unwrap_or_else(|_| HeadMeta::of_odd_text(&raw));
         Ok(Self { metadata: head.into(), object: Text(raw) })
     }
 }
 
-fn read(text: &RawValue) -> Result<Value, String> {
-    let bounds =
-        Bounds { max_depth: MAX_DEPTH, max_values: usize::MAX, left_out: &[&MANAGED_FIELDS] };
+fn read(text: &RawValue, max_depth: usize) -> Result<Value, String> {
+    let bounds = Bounds { max_depth, max_values: usize::MAX, left_out: &[&MANAGED_FIELDS] };
     let read = parse_within(text.get().as_bytes(), &bounds);
     read.map(|read| trimmed(read.value)).map_err(|error| error.to_string())
 }
@@ -142,6 +150,18 @@ impl From<HeadMeta> for ObjectMeta {
 impl HeadMeta {
     fn of_text(text: &RawValue) -> Result<Self, serde_json::Error> {
         Ok(serde_json::from_str::<Head>(text.get())?.metadata)
+    }
+
+    /// What can be known of an object that is not as it should be, such as one with the same member twice: what a
+    /// reader of the object finds.
+    fn of_odd_text(text: &RawValue) -> Self {
+        let object = read(text, MAX_JSON_DEPTH).unwrap_or_default();
+        let text = |name: &str| Some(object.path(&["metadata", name])?.as_str()?.to_owned());
+        Self {
+            name: text("name"),
+            namespace: text("namespace"),
+            resource_version: text("resourceVersion"),
+        }
     }
 
     /// That of an object that has been read; nothing where it is not as it should be.
@@ -271,9 +291,65 @@ mod tests {
         assert_eq!(stored.key(), Key { namespace: "".into(), name: "a".into() });
         assert_eq!(stored.meta().resource_version.as_deref(), Some("3"));
         assert_eq!(read("{}").expect("an object").meta().name, None);
-        for other in ["1", r#"{"metadata": null}"#, r#"{"metadata": {"name": 1}}"#] {
-            assert!(read(other).is_err(), "{other}");
+    }
+
+    /// What is wrong with one object of a list.
+    const ODD: [(&str, &str); 9] = [
+        ("1", ""),
+        ("null", ""),
+        ("[]", ""),
+        (r#"{"metadata": null}"#, ""),
+        (r#"{"metadata": {"name": 1}}"#, ""),
+        (r#"{"metadata": {"name": "a", "namespace": 1}}"#, "a"),
+        (r#"{"metadata": {"name": "a", "name": "b"}}"#, "b"),
+        (r#"{"metadata": {"name": "a"}, "metadata": {"name": "b"}}"#, "b"),
+        (r#"{"metadata": {"name": "\ud800"}}"#, "\u{fffd}"),
+    ];
+
+    #[test]
+    fn an_odd_object_of_a_list_is_one_without_a_name_or_with_the_last() {
+        for (odd, name) in ODD {
+            let list = format!(
+                r#"{{"metadata": {{}}, "items": [{{"metadata": {{"name": "x"}}}}, {odd},
+                {{"metadata": {{"name": "y"}}}}]}}"#
+            );
+            let list: ObjectList<Unread> = serde_json::from_str(&list).expect(odd);
+            let names: Vec<_> = list.items.iter().map(|item| item.key().name).collect();
+            assert_eq!(names, ["x", name, "y"], "{odd}");
         }
+        for odd in ["1", r#"{"metadata": null}"#, r#"{"metadata": {"name": 1}}"#] {
+            assert!(serde_json::from_str::<Stored>(odd).is_err(), "a policy: {odd}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_of_the_kind_that_was_asked_for() {
+        let resource =
+            ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("apps", "v1", "Deployment"));
+        let read = |text: &str| {
+            let unread = serde_json::from_str::<Unread>(text).expect(text);
+            unread.object.read(&resource)
+        };
+        for own in ["", r#""kind": "Pod", "apiVersion": "v1","#, r#""kind": 1,"#] {
+            let object = read(&format!(r#"{{{own} "metadata": {{"name": "a"}}}}"#));
+            let expected =
+                r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"}}"#;
+            assert_eq!(object.map(|object| object.to_json()), Ok(expected.to_owned()), "{own}");
+        }
+        assert_eq!(read("5"), Err("it is no JSON object".to_owned()));
+    }
+
+    #[test]
+    fn an_audit_reads_objects_as_deep_as_those_of_requests() {
+        let resource =
+            ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("", "v1", "Secret"));
+        let read = |levels| {
+            let text = format!(r#"{{"metadata": {{"name": "a"}}, "spec": {}}}"#, deep(levels));
+            serde_json::from_str::<Unread>(&text).expect("an object").object.read(&resource)
+        };
+        assert!(read(MAX_JSON_DEPTH - 1).is_ok());
+        let error = read(MAX_JSON_DEPTH).expect_err("too deep");
+        assert!(error.contains("more than 10000 nested levels"), "{error}");
     }
 
     #[test]
@@ -283,7 +359,7 @@ mod tests {
         for text in [
             r#"{"metadata": {"name": "a", "managedFields": [1]}, "data": {"k": "secret"}}"#
                 .to_owned(),
-            format!(r#"{{"metadata": {{"name": "a"}}, "spec": {}}}"#, deep(20_000)),
+            format!(r#"{{"metadata": {{"name": "a"}}, "spec": {}}}"#, deep(500)),
         ] {
             let at_once = serde_json::from_str::<Stored>(&text).expect("an object");
             let later = serde_json::from_str::<Unread>(&text).expect("an object");

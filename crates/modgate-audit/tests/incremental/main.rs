@@ -406,3 +406,42 @@ fn what_did_not_change_is_not_evaluated() {
     };
     assert_eq!(pass(&mut fixture, &acts), (pods, pods), "the binding is another one");
 }
+
+#[test]
+fn an_object_that_cannot_be_read_is_named_until_it_can_be() {
+    let fixture = Fixture::new();
+    let mut incremental = Incremental::new(OPTIONS);
+    let node =
+        fixture::value("{apiVersion: v1, kind: Node, metadata: {name: p, resourceVersion: '1'}}");
+    let nodes = kind(&node);
+    let read = || Item::new(node.clone());
+    let unread = || Item::unread(&nodes, &"".into(), &"p".into(), "it is too deep");
+    for (item, is_read) in [(unread(), false), (unread(), false), (read(), true), (unread(), false)]
+    {
+        incremental.adopt(&fixture.snapshot, &fixture.inventory, &fixture.cluster);
+        incremental.begin(&nodes);
+        let mut batch = Some(vec![item]);
+        incremental.run(&mut || batch.take(), &fixture.cluster, options(1));
+        incremental.end(&nodes);
+        let report = incremental.report(NAME, LIMIT, &Deaf).expect("policies");
+        let errors = report.errors.iter().map(|error| {
+            let ObjectRef { kind, namespace, name, .. } = &*error.subject;
+            format!("{} {namespace}/{name}: {}", kind.kind, error.message)
+        });
+        let expected = "Node /p: cannot be read: it is too deep".to_owned();
+        let expected = if is_read { vec![] } else { vec![expected] };
+        assert_eq!(errors.collect::<Vec<_>>(), expected);
+        assert_eq!(report.counts.objects, 1);
+        // The next audit asks for it again.
+        incremental.adopt(&fixture.snapshot, &fixture.inventory, &fixture.cluster);
+        assert_eq!(incremental.stale().len(), usize::from(!is_read));
+    }
+    let policies = Policies::new(fixture.snapshot.clone(), fixture.inventory.clone(), OPTIONS);
+    let mut batch = Some(vec![unread()]);
+    let report = audit(NAME, &policies, &mut || batch.take(), &fixture.cluster, &Deaf, options(1));
+    assert_eq!(report.expect("not stopped").counts.errors, 1);
+    incremental.begin(&nodes);
+    incremental.end(&nodes);
+    let report = incremental.report(NAME, LIMIT, &Deaf).expect("policies");
+    assert_eq!((report.counts.objects, report.errors.len()), (0, 0), "it is gone");
+}
