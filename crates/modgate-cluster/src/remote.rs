@@ -14,7 +14,7 @@ use kube::{
 };
 use modgate_engine::api::meta::ObjectExt as _;
 use modgate_http::Chain;
-use modgate_value::Value;
+use modgate_value::{MAX_JSON_DEPTH, Value};
 use tokio::runtime::{Builder, Runtime};
 use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 
@@ -22,6 +22,8 @@ use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Objects of one page of a list.
 const PAGE: usize = 500;
+/// Levels of an answer: an object of a list is within two.
+const MAX_DEPTH: usize = MAX_JSON_DEPTH + 2;
 
 /// Where a cluster is described.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -389,13 +391,10 @@ impl Remote {
         };
         let path = format!("{}?limit={PAGE}{more}", resource.path("", ""));
         let page = self.json(Method::GET, &path, None)?;
-        let text =
-            |path: &[&str]| page.path(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let kind = text(&["kind"]);
-        let kind = kind.strip_suffix("List").unwrap_or_default();
-        let items = page.get("items").and_then(Value::as_array).into_iter().flatten();
-        let items = items.map(|item| of_kind(item, &text(&["apiVersion"]), kind));
-        Ok((items.collect(), text(&["metadata", "continue"])))
+        items(&page, token).map_err(|reason| RemoteError::Unreachable {
+            server: self.server().to_owned(),
+            reason: format!("{path} {reason}"),
+        })
     }
 
     /// An object, if it exists.
@@ -495,7 +494,7 @@ impl Remote {
             tokio::time::timeout(TIMEOUT, self.client.request_text(request)).await
         });
         match asked {
-            Ok(Ok(text)) => Value::from_json(text.as_bytes())
+            Ok(Ok(text)) => Value::from_json_nested(text.as_bytes(), MAX_DEPTH)
                 .map_err(|error| unreachable(format!("{path} is no JSON: {error}"))),
             Ok(Err(kube::Error::Api(status))) => {
                 let message = match status.message.as_str() {
@@ -536,6 +535,26 @@ fn found(answer: Result<Value, RemoteError>) -> Result<Option<Value>, RemoteErro
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The objects of a page and the token of the next one; `token` is its own.
+fn items(page: &Value, token: &str) -> Result<(Vec<Value>, String), &'static str> {
+    let text =
+        |path: &[&str]| page.path(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let items = match page.get("items") {
+        Some(Value::Array(items)) => Some(items),
+        Some(Value::Null) => None,
+        _ => return Err("is no list"),
+    };
+    let next = text(&["metadata", "continue"]);
+    if !next.is_empty() && next == token {
+        return Err("names itself as the next page");
+    }
+    let kind = text(&["kind"]);
+    let kind = kind.strip_suffix("List").unwrap_or_default();
+    let items = items.into_iter().flatten();
+    let items = items.map(|item| of_kind(item, &text(&["apiVersion"]), kind));
+    Ok((items.collect(), next))
 }
 
 /// Items of lists lack the kind, which the list has.
@@ -582,6 +601,24 @@ mod tests {
             (&pods, "", "system:a", "/api/v1/pods/system:a"),
         ] {
             assert_eq!(resource.path(namespace, name), expected);
+        }
+    }
+
+    #[test]
+    fn pages_of_lists() {
+        let items = |page: &str, token| {
+            let (items, next) = items(&Value::from_json(page.as_bytes()).expect(page), token)?;
+            Ok((items.iter().map(Value::to_json).collect::<Vec<_>>(), next))
+        };
+        let page = r#"{"kind": "PodList", "apiVersion": "v1", "metadata": {"continue": "b"},
+            "items": [{"kind": "Own"}, {}]}"#;
+        let expected =
+            [r#"{"apiVersion":"v1","kind":"Own"}"#, r#"{"apiVersion":"v1","kind":"Pod"}"#];
+        assert_eq!(items(page, "a"), Ok((expected.map(str::to_owned).to_vec(), "b".to_owned())));
+        assert_eq!(items(page, "b"), Err("names itself as the next page"));
+        assert_eq!(items(r#"{"items": null}"#, ""), Ok((vec![], String::new())));
+        for other in ["[]", "{}", r#"{"items": {}}"#, r#"{"kind": "Pod", "metadata": {}}"#] {
+            assert_eq!(items(other, ""), Err("is no list"), "{other}");
         }
     }
 
