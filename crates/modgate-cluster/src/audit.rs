@@ -432,11 +432,12 @@ impl Auditor {
     async fn list_again(&mut self, kind: &Listable, stale: Option<Stale>) {
         let gvk = kind.kind();
         let done = match &stale {
-            Some(stale) if stale.objects.len() <= FEW => self.get(kind, stale).await,
+            Some(stale) if is_few(stale) => self.get(kind, stale).await,
             _ => self.list(kind, stale.is_none()).await,
         };
         if let Err(error) = done {
-            tracing::warn!(target: LOGGER, process = "audit", kind = %gvk, %error,
+            let error = listing::page_error(&error);
+            tracing::warn!(target: LOGGER, process = "audit", kind = %gvk, error,
                 "objects cannot be listed; what was found before is reported");
         }
     }
@@ -609,6 +610,11 @@ impl Auditor {
             }
         }
     }
+}
+
+/// Whether objects can be read one by one: what has no name is only found in a list.
+fn is_few(stale: &Stale) -> bool {
+    stale.objects.len() <= FEW && stale.objects.iter().all(|(_, name)| !name.is_empty())
 }
 
 fn options(config: &AuditConfig) -> Options {

@@ -1,16 +1,25 @@
 //! The kinds of a cluster that can be listed, and their objects, page by page (AU-4, AU-5).
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::BTreeSet,
+    error::Error,
+    fmt,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
+use http_body_util::{LengthLimitError, Limited};
+use hyper::{Request, Response};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::{
     Api, Client,
     api::{ApiResource, ListParams},
+    client::Body,
     core::{GroupVersion, GroupVersionKind as Gvk, discovery::v2::APIGroupDiscovery},
     discovery::{ApiCapabilities, pinned_group, verbs},
 };
 use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::Str;
+use tower::service_fn;
 
 use super::{kinds, object::Unread};
 
@@ -141,19 +150,93 @@ pub(crate) fn keep<'a>(
     kinds.extend(kept);
 }
 
+/// A longer page is given up and asked for again, with fewer objects. It is in memory more than three times while it
+/// is read.
+pub(crate) const LONG: usize = 32 << 20;
+/// Objects of a page that is not asked for with a limit, when it is too long.
+const CHUNK: u32 = 500;
+
+/// A list does not end.
+#[derive(Debug, thiserror::Error)]
+#[error("the API server names a page of the list as the next one that it has sent before")]
+struct Circle;
+
+/// The pages that a list has had.
+#[derive(Debug, Default)]
+pub(crate) struct Trail(BTreeSet<u64>);
+
+impl Trail {
+    /// Asks for the page of this token; without one, for the first.
+    pub(crate) fn go_on(&mut self, token: Option<&str>) -> Result<(), kube::Error> {
+        let Some(token) = token else {
+            self.0.clear();
+            return Ok(());
+        };
+        let mut hasher = DefaultHasher::new();
+        token.hash(&mut hasher);
+        match self.0.insert(hasher.finish()) {
+            true => Ok(()),
+            false => Err(kube::Error::Service(Circle.into())),
+        }
+    }
+}
+
+/// An answer with a page, of which no more is read than a page may have; that of a watch has no end.
+pub(crate) fn bounded(answer: Response<Body>, is_watch: bool) -> Response<Limited<Body>> {
+    let limit = if is_watch { usize::MAX } else { LONG };
+    answer.map(|body| Limited::new(body, limit))
+}
+
+/// How many objects to ask for, if an error says that a page of so many is too long, and there can be fewer.
+pub(crate) fn fewer(error: &(dyn Error + 'static), chunk: u32) -> Option<u32> {
+    if !is_too_long(error) {
+        return None;
+    }
+    match chunk {
+        0 => Some(CHUNK),
+        1 => None,
+        chunk => Some((chunk / 8).max(1)),
+    }
+}
+
+fn is_too_long(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// The text of an error about a page.
+pub(crate) fn page_error(error: &(dyn Error + 'static)) -> String {
+    match is_too_long(error) {
+        true => format!("an object has more than {} MiB", LONG >> 20),
+        false => error.to_string(),
+    }
+}
+
 /// The objects of one kind, page by page.
 pub(crate) struct Pages {
     api: Api<Unread>,
-    parameters: ListParams,
+    chunk: u32,
+    token: Option<String>,
+    trail: Trail,
     done: bool,
 }
 
 impl Pages {
     /// No request is sent yet. A page has `chunk` objects; with 0, there is one page.
     pub(crate) fn new(client: &Client, resource: &ApiResource, chunk: u32) -> Self {
-        let parameters = ListParams::default();
-        let parameters = if chunk == 0 { parameters } else { parameters.limit(chunk) };
-        Self { api: Api::all_with(client.clone(), resource), parameters, done: false }
+        let (namespace, client) = (client.default_namespace().to_owned(), client.clone());
+        let ask = service_fn(move |request: Request<Body>| {
+            let client = client.clone();
+            async move { client.send(request).await.map(|answer| bounded(answer, false)) }
+        });
+        let api = Api::all_with(Client::new(ask, namespace), resource);
+        Self { api, chunk, token: None, trail: Trail::default(), done: false }
     }
 
     /// The next page; `None` when there is none.
@@ -161,21 +244,36 @@ impl Pages {
         if self.done {
             return Ok(None);
         }
-        let page = self.api.list(&self.parameters).await?;
-        let token = page.metadata.continue_.filter(|token| !token.is_empty());
-        self.done = token.is_none();
-        self.parameters.continue_token = token;
+        self.trail.go_on(self.token.as_deref())?;
+        let page = loop {
+            let mut parameters =
+                ListParams { continue_token: self.token.clone(), ..ListParams::default() };
+            if self.chunk > 0 {
+                parameters = parameters.limit(self.chunk);
+            }
+            match self.api.list(&parameters).await {
+                Ok(page) => break page,
+                Err(error) => match fewer(&error, self.chunk) {
+                    Some(chunk) => self.chunk = chunk,
+                    None => return Err(error),
+                },
+            }
+        };
+        self.token = page.metadata.continue_.filter(|token| !token.is_empty());
+        self.done = self.token.is_none();
         Ok(Some(page.items))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
+pub(super) mod tests {
+    use std::{
+        convert::Infallible,
+        future::pending,
+        sync::{Arc, Mutex},
+    };
 
-    use hyper::{Request, Response};
-    use kube::client::Body;
-    use tower::service_fn;
+    use modgate_telemetry::capture;
 
     use super::*;
 
@@ -203,6 +301,103 @@ mod tests {
         assert_eq!(found.collect::<Vec<_>>(), kinds);
         let found: Vec<_> = served.unknown.iter().map(ToString::to_string).collect();
         assert_eq!(found, unknown);
+    }
+
+    /// A cluster with this many objects of this many bytes each. It notes how many it was asked for.
+    pub(in super::super) fn large(
+        objects: usize,
+        bytes: usize,
+        asked: &Arc<Mutex<Vec<usize>>>,
+    ) -> Client {
+        let asked = Arc::clone(asked);
+        let service = service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let number = |name: &str| {
+                let found = query.split('&').find_map(|pair| pair.strip_prefix(name));
+                found.map(|text| text.parse::<usize>().expect("a number"))
+            };
+            let is_watch = query.contains("watch=true");
+            let (first, limit) = (number("continue=").unwrap_or(0), number("limit="));
+            asked.lock().expect("a list").push(limit.unwrap_or(0));
+            let last = objects.min(first.saturating_add(limit.unwrap_or(objects)));
+            let text = "x".repeat(bytes);
+            let items: Vec<_> = (first..last)
+                .map(|at| format!(r#"{{"metadata": {{"name": "o{at}"}}, "data": "{text}"}}"#))
+                .collect();
+            let next = if last < objects { last.to_string() } else { String::new() };
+            let page = format!(
+                r#"{{"metadata": {{"resourceVersion": "1", "continue": "{next}"}}, "items": [{}]}}"#,
+                items.join(",")
+            );
+            async move {
+                if is_watch {
+                    pending::<()>().await;
+                }
+                Response::builder().body(Body::from(page.into_bytes()))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn names(pages: &mut Pages) -> Result<Vec<String>, kube::Error> {
+        let mut names = Vec::new();
+        while let Some(page) = pages.next().await? {
+            names.extend(page.iter().map(|object| object.key().name.to_string()));
+        }
+        Ok(names)
+    }
+
+    #[tokio::test]
+    async fn a_page_that_is_too_long_is_asked_for_in_parts() {
+        let resource = ApiResource::from_gvk(&Gvk::gvk("", "v1", "Secret"));
+        for (chunk, expected) in [(0, vec![0, 500, 62, 7, 7, 7, 7, 7, 7]), (9, vec![9, 1])] {
+            let asked = Arc::default();
+            let mut pages = Pages::new(&large(42, LONG / 8, &asked), &resource, chunk);
+            let all: Vec<_> = (0..42).map(|at| format!("o{at}")).collect();
+            assert_eq!(names(&mut pages).await.expect("listed"), all);
+            let asked = asked.lock().expect("a list").clone();
+            assert_eq!(asked[..expected.len()], expected);
+        }
+        let mut pages = Pages::new(&large(2, LONG, &Arc::default()), &resource, 500);
+        let error = pages.next().await.expect_err("too long");
+        assert_eq!(page_error(&error), "an object has more than 32 MiB");
+    }
+
+    #[tokio::test]
+    async fn a_list_that_goes_in_a_circle_fails() {
+        let resource = ApiResource::from_gvk(&Gvk::gvk("", "v1", "Secret"));
+        let service = service_fn(|request: Request<Body>| async move {
+            let query = request.uri().query().unwrap_or_default();
+            let next = if query.contains("continue=a") { "b" } else { "a" };
+            let page = format!(
+                r#"{{"metadata": {{"resourceVersion": "1", "continue": "{next}"}}, "items": []}}"#
+            );
+            Response::builder().body(Body::from(page.into_bytes()))
+        });
+        let client = Client::new(service, "default");
+        let listed = names(&mut Pages::new(&client, &resource, 1)).await;
+        let error = listed.expect_err("a circle").to_string();
+        assert!(error.contains("that it has sent before"), "{error}");
+    }
+
+    /// A line of the client quotes what it cannot read.
+    #[test]
+    fn an_answer_that_is_no_list_is_not_logged() {
+        let logged = capture(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            let secret = r#"{"kind": "Secret", "metadata": {}, "data": {"a": "s3cret"}}"#;
+            let service = service_fn(move |_: Request<Body>| async move {
+                Response::builder().body(Body::from(secret.as_bytes().to_vec()))
+            });
+            let resource = ApiResource::from_gvk(&Gvk::gvk("", "v1", "Secret"));
+            let listed = runtime.block_on(async {
+                let client = Client::new(service, "default");
+                names(&mut Pages::new(&client, &resource, 1)).await
+            });
+            let error = listed.expect_err("no list");
+            tracing::warn!(%error, "told");
+        });
+        assert!(logged.contains("told") && !logged.contains("s3cret"), "{logged}");
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream::BoxStream};
 use kube::{
     Api, Client,
     runtime::watcher::{self, watcher},
@@ -15,12 +15,12 @@ use modgate_engine::api::meta::GroupVersionKind;
 use tokio::{
     sync::{Semaphore, mpsc},
     task::{AbortHandle, JoinSet},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use super::{
     super::{
-        listing::Listable,
+        listing::{Listable, fewer, page_error},
         object::{Key, Unread},
         watches::with_backoff,
     },
@@ -62,6 +62,9 @@ const QUIET: Duration = Duration::from_secs(120);
 /// again so often before that counts as a failure. What was evaluated is not evaluated again, so each attempt gets
 /// further.
 const EXPIRIES: u32 = 50;
+/// A list that expires sooner does so for another reason. That counts as so many expiries, as an audit waits for it.
+const KEPT: Duration = Duration::from_secs(60);
+const AT_ONCE: u32 = 10;
 
 /// Watches of the kinds that are audited.
 pub(super) struct Follower {
@@ -263,13 +266,12 @@ struct Watch {
 impl Watch {
     /// Follows the kind until the receiver is dropped. Failures are tried again, with a growing pause.
     async fn run(self) {
-        let page_size = (self.chunk > 0).then_some(self.chunk);
         let resource = Arc::new(self.listable.resource.clone());
-        let config = watcher::Config { page_size, ..watcher::Config::default() };
-        let mut stream = with_backoff(watcher(self.api.clone(), config));
+        let mut chunk = self.chunk;
+        let mut stream = self.stream(chunk);
         let mut permit = None;
         let (mut is_listed, mut has_failed) = (false, false);
-        let mut expiries = 0;
+        let (mut expiries, mut begun) = (0, Instant::now());
         loop {
             let next = match is_listed && has_failed {
                 true => timeout(self.quiet, stream.next()).await,
@@ -293,6 +295,7 @@ impl Watch {
                     // Before the request for the first page.
                     is_listed = false;
                     permit = self.listings.acquire().await.ok();
+                    begun = Instant::now();
                     What::Begins
                 }
                 Ok(watcher::Event::InitApply(unread) | watcher::Event::Apply(unread)) => {
@@ -301,28 +304,44 @@ impl Watch {
                 Ok(watcher::Event::InitDone) => {
                     (is_listed, has_failed) = (true, false);
                     expiries = 0;
-                    self.turn.give_back();
+                    self.turn.end();
                     drop(permit.take());
                     What::Ends
                 }
                 Ok(watcher::Event::Delete(unread)) => What::Gone(unread.key()),
                 Err(error) if has_expired(&error) && expiries < EXPIRIES => {
-                    expiries += 1;
+                    expiries += if begun.elapsed() < KEPT { AT_ONCE } else { 1 };
                     self.turn.give_back();
                     drop(permit.take());
                     continue;
                 }
-                Err(error) => {
-                    has_failed = true;
-                    self.turn.give_back();
-                    drop(permit.take());
-                    What::Failed(error.to_string())
-                }
+                Err(error) => match fewer(&error, chunk) {
+                    Some(fewer) => {
+                        chunk = fewer;
+                        stream = self.stream(chunk);
+                        self.turn.give_back();
+                        drop(permit.take());
+                        continue;
+                    }
+                    None => {
+                        has_failed = true;
+                        self.turn.fail();
+                        drop(permit.take());
+                        What::Failed(page_error(&error))
+                    }
+                },
             };
             if !self.send(what).await {
                 return;
             }
         }
+    }
+
+    /// What the API server says about the kind; a page has so many objects, with 0 all.
+    fn stream(&self, chunk: u32) -> BoxStream<'static, watcher::Result<watcher::Event<Unread>>> {
+        let page_size = (chunk > 0).then_some(chunk);
+        let config = watcher::Config { page_size, ..watcher::Config::default() };
+        with_backoff(watcher(self.api.clone(), config))
     }
 
     /// Whether there still is a receiver.
@@ -351,7 +370,10 @@ mod tests {
     use tokio::{sync::Barrier, time::sleep};
     use tower::service_fn;
 
-    use super::*;
+    use super::{
+        super::super::listing::{LONG, tests::large},
+        *,
+    };
 
     /// A cluster of which lists and watches are answered so.
     fn client<F>(answer: impl Fn(bool) -> F + Clone + Send + 'static) -> Client
@@ -476,6 +498,46 @@ mod tests {
         };
         assert!(timeout(Duration::from_secs(60), listing).await.is_ok());
         assert_eq!((begun, lists.load(Ordering::SeqCst)), (3, 5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_expires_at_once_holds_no_audit_up() {
+        const PAGE: &str = r#"{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1", "continue": "b"},
+            "items": [{"metadata": {"name": "a", "resourceVersion": "1"}}]}"#;
+        const GONE: &str = r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "message": "too old",
+            "status": "Failure", "reason": "Expired", "code": 410}"#;
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let client = client(move |_| {
+            let is_first = count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
+            async move { if is_first { PAGE.to_owned() } else { GONE.to_owned() } }
+        });
+        let mut follower = Follower::new(client, 1);
+        follower.follow(vec![listable("ConfigMap")]);
+        let begun = Instant::now();
+        while follower.is_listing() {
+            follower.next().await;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
+        let lists = asked.load(Ordering::SeqCst) / 2;
+        assert_eq!(lists, 1 + (EXPIRIES / AT_ONCE) as usize);
+    }
+
+    #[tokio::test]
+    async fn a_kind_with_long_pages_is_listed_with_shorter_ones() {
+        let asked = Arc::default();
+        let mut follower = Follower::new(large(5, LONG / 4, &asked), 500);
+        follower.follow(vec![listable("Secret")]);
+        let mut names = BTreeSet::new();
+        while follower.is_listing() {
+            assert!(follower.failed().next().is_none(), "an audit waits for it");
+            follower.next().await;
+            let arrived = follower.take_pending();
+            names.extend(arrived.iter().map(|object| object.key().name.clone()));
+        }
+        assert_eq!(names, ["o0", "o1", "o2", "o3", "o4"].map(Into::into).into());
+        let asked = asked.lock().expect("a list").clone();
+        assert_eq!(asked[..6], [500, 62, 7, 1, 1, 1]);
     }
 
     #[tokio::test]

@@ -1,10 +1,11 @@
 //! Turns of kinds that are listed: few have a page of objects in memory, however many wait for the API server.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use http_body_util::Limited;
 use hyper::{Request, Response, header::CONTENT_LENGTH};
 use kube::{Client, client::Body};
 use tokio::{
@@ -13,23 +14,33 @@ use tokio::{
 };
 use tower::service_fn;
 
+use super::super::listing::{Trail, bounded};
+
 /// A page of fewer bytes needs no turn. The API server says the length of a short answer only.
 const SHORT: u64 = 64 << 10;
 /// How long an answer waits for its turn. The API server ends what is not read within a minute.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The turn of one kind. It takes it when the API server begins to answer with a page, and has it until it asks for
-/// the next page or [gives it back](Self::give_back).
+/// the next page or [gives it back](Self::give_back). A kind whose list [failed](Self::fail) takes none until it has been
+/// listed: its next answer may come to a halt again, and others would wait for that.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     pages: Arc<Semaphore>,
-    taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: Option<OwnedSemaphorePermit>,
+    has_failed: bool,
+    trail: Trail,
 }
 
 impl Turn {
     /// The turn of one more kind; `pages` has as many permits as pages may be in memory.
     pub(super) fn new(pages: &Arc<Semaphore>) -> Self {
-        Self { pages: Arc::clone(pages), taken: Arc::default() }
+        Self { pages: Arc::clone(pages), state: Arc::default() }
     }
 
     /// The client whose lists wait for this turn.
@@ -44,16 +55,21 @@ impl Turn {
         self,
         client: Client,
         request: Request<Body>,
-    ) -> Result<Response<Body>, kube::Error> {
+    ) -> Result<Response<Limited<Body>>, kube::Error> {
         self.give_back();
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let query = request.uri().query().unwrap_or_default();
+        let is_watch = query.contains("watch=true");
+        if !is_watch {
+            let token = query.split('&').find_map(|pair| pair.strip_prefix("continue="));
+            self.state().trail.go_on(token)?;
+        }
         let answer = client.send(request).await?;
         let length = answer.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
         let is_short = length.and_then(|it| it.parse().ok()).is_some_and(|it: u64| it < SHORT);
-        if !is_watch && !is_short {
+        if !is_watch && !is_short && !self.state().has_failed {
             self.take().await;
         }
-        Ok(answer)
+        Ok(bounded(answer, is_watch))
     }
 
     /// The objects of the page have been handed on.
@@ -61,10 +77,24 @@ impl Turn {
         self.set(None);
     }
 
+    /// The kind has been listed.
+    pub(super) fn end(&self) {
+        self.give_back();
+        self.state().has_failed = false;
+    }
+
+    /// The kind cannot be listed, or not be followed.
+    pub(super) fn fail(&self) {
+        self.give_back();
+        self.state().has_failed = true;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn set(&self, permit: Option<OwnedSemaphorePermit>) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *taken, permit);
-        drop(taken);
+        let before = std::mem::replace(&mut self.state().taken, permit);
         drop(before);
     }
 
@@ -131,6 +161,35 @@ mod tests {
         a.give_back();
         c.give_back();
         assert_eq!(pages.available_permits(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_kind_whose_list_failed_keeps_no_turn_from_others() {
+        let pages = Arc::new(Semaphore::new(1));
+        let (turn, client) = kind(&pages, None);
+        ask(&client, LIST).await.expect("a turn");
+        turn.fail();
+        ask(&client, LIST).await.expect("an answer");
+        assert_eq!(pages.available_permits(), 1);
+        turn.end();
+        ask(&client, LIST).await.expect("a turn");
+        assert_eq!(pages.available_permits(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_page_does_not_come_twice() {
+        let pages = Arc::new(Semaphore::new(1));
+        let (_, client) = kind(&pages, None);
+        let asked = async |query: &str| {
+            let request = Request::builder().uri(format!("/api/v1/pods?limit=1{query}"));
+            let answer = client.send(request.body(Body::empty()).expect("a request")).await;
+            answer.map(drop).map_err(|error| error.to_string())
+        };
+        for query in ["", "&continue=a", "&continue=b", "", "&continue=a"] {
+            assert_eq!(asked(query).await, Ok(()), "{query}");
+        }
+        let error = asked("&continue=a").await.expect_err("again");
+        assert!(error.contains("that it has sent before"), "{error}");
     }
 
     #[tokio::test]
