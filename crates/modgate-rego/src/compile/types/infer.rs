@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use modgate_value::Value as Json;
+
 use super::{
     super::hir::{Callee, Root, Term, TermKind},
     Checker,
@@ -14,6 +16,7 @@ use crate::{
         types::{Key, Type},
     },
     mistake::{Detail, Mistake},
+    value::Value,
 };
 
 impl<'c> Checker<'c> {
@@ -187,16 +190,30 @@ impl<'c> Checker<'c> {
                 if pairs.len() != fixed.len() && rest.is_none() {
                     return false;
                 }
-                pairs.iter().all(|(key, value)| match &key.kind {
-                    TermKind::Const(id) => {
-                        let child = self.constant(*id).and_then(|key| ty.select(key));
-                        child.is_some_and(|child| self.unify_one(value, &child, union))
-                    }
-                    _ => {
+                // In OPA's order: what comes before a member that does not fit gives types to variables.
+                let (known, open): (Vec<_>, Vec<_>) =
+                    pairs.iter().partition(|(key, _)| matches!(key.kind, TermKind::Const(_)));
+                let mut known: Vec<(Option<&Json>, &Term)> = known
+                    .into_iter()
+                    .map(|(key, value)| match &key.kind {
+                        TermKind::Const(id) => (self.constant(*id), value),
+                        _ => (None, value),
+                    })
+                    .collect();
+                known.sort_by_key(|(key, _)| key.map(Value::json));
+                let known: Vec<(Option<Type>, &Term)> = known
+                    .into_iter()
+                    .map(|(key, value)| (key.and_then(|key| ty.select(key)), value))
+                    .collect();
+                let fits = known.into_iter().all(|(child, value)| {
+                    child.is_some_and(|child| self.unify_one(value, &child, union))
+                });
+                if fits {
+                    for (_, value) in open {
                         self.unify_one(value, &Type::ANY, union);
-                        true
                     }
-                })
+                }
+                fits
             }
             (TermKind::Array(items) | TermKind::Set(items), Type::Any(of)) if of.is_empty() => {
                 for item in items {
