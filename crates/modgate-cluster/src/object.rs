@@ -72,6 +72,11 @@ impl Stored {
 }
 
 impl Text {
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.0.get().len()
+    }
+
     /// Reads the object as one of the kind that was asked for, whatever it says, nested as deeply as one of a
     /// request may be.
     pub(crate) fn read(&self, resource: &ApiResource) -> Result<Value, String> {

@@ -26,6 +26,11 @@ impl Arrived {
     pub(super) fn key(&self) -> &Key {
         &self.key
     }
+
+    /// The bytes of its text.
+    pub(super) fn bytes(&self) -> usize {
+        self.text.len()
+    }
 }
 
 impl IntoItem for Arrived {

@@ -46,6 +46,8 @@ pub(super) enum Seen {
 /// Objects that have changed wait to be evaluated once, however often they change until an audit, as
 /// long as there are not more than so many.
 const PENDING: usize = 500;
+/// And as long as they have not more bytes.
+const PENDING_BYTES: usize = 16 << 20;
 /// Events that wait; a watch that is ahead by more is held up. Its next page then waits in it: less than a page here keeps
 /// that from being the one after next.
 const BACKLOG: usize = 64;
@@ -81,6 +83,8 @@ pub(super) struct Follower {
     listing: BTreeSet<GroupVersionKind>,
     failed: BTreeMap<GroupVersionKind, String>,
     pending: BTreeMap<Place, Arrived>,
+    /// Bytes that were added to them since they were taken.
+    pending_bytes: usize,
     quiet: Duration,
 }
 
@@ -130,6 +134,7 @@ impl Follower {
             listing: BTreeSet::new(),
             failed: BTreeMap::new(),
             pending: BTreeMap::new(),
+            pending_bytes: 0,
             quiet: QUIET,
         }
     }
@@ -200,6 +205,7 @@ impl Follower {
 
     /// Objects that have changed.
     pub(super) fn take_pending(&mut self) -> Vec<Arrived> {
+        self.pending_bytes = 0;
         std::mem::take(&mut self.pending).into_values().collect()
     }
 
@@ -241,8 +247,9 @@ impl Follower {
                 Seen::Nothing
             }
             What::Is(item) => {
+                self.pending_bytes += item.bytes();
                 self.pending.insert((kind, item.key().clone()), item);
-                if self.pending.len() < PENDING {
+                if self.pending.len() < PENDING && self.pending_bytes < PENDING_BYTES {
                     return Seen::Nothing;
                 }
                 Seen::Many(self.take_pending())
@@ -529,12 +536,16 @@ mod tests {
         let mut follower = Follower::new(large(5, LONG / 4, &asked), 500);
         follower.follow(vec![listable("Secret")]);
         let mut names = BTreeSet::new();
+        let mut taken = 0;
         while follower.is_listing() {
             assert!(follower.failed().next().is_none(), "an audit waits for it");
-            follower.next().await;
-            let arrived = follower.take_pending();
-            names.extend(arrived.iter().map(|object| object.key().name.clone()));
+            if let Seen::Many(arrived) = follower.next().await {
+                taken += 1;
+                names.extend(arrived.iter().map(|object| object.key().name.clone()));
+            }
         }
+        assert_eq!(taken, 2, "they do not all wait");
+        names.extend(follower.take_pending().iter().map(|object| object.key().name.clone()));
         assert_eq!(names, ["o0", "o1", "o2", "o3", "o4"].map(Into::into).into());
         let asked = asked.lock().expect("a list").clone();
         assert_eq!(asked[..6], [500, 62, 7, 1, 1, 1]);
