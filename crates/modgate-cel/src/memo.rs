@@ -24,9 +24,9 @@
 //! of the expression itself, and of every variable that it read and has not been paid for yet, with all that this
 //! one read. So what an evaluation spends does not
 //! depend on which evaluation came first, and replicas that evaluate policies in another order come
-//! to the same verdict. Where too little is left to pay at once, the memo is not used, and the
-//! evaluation ends where it would end without. (An evaluation that ends this way may have been charged
-//! for more bytes than it would have been: it pays for an outcome before it computes others.)
+//! to the same verdict. Where too little is left to pay at once, the memo is not used. An evaluation
+//! that runs out this way may have paid for an outcome before it computed others, so that another expression has no
+//! value than without a memo: who wants to know which evaluates everything again, without one.
 
 mod ahead;
 mod keys;

@@ -281,6 +281,20 @@ impl<'a> Budget<'a> {
         parent.bytes_left.set(parent.bytes_left.get().saturating_sub(more.1));
     }
 
+    /// Gives everything back that was spent, for an evaluation that ran out of steps or bytes and begins again. It has no
+    /// more time for that: says whether there is any left. Nothing may have been [settled](Self::settle) before.
+    #[must_use]
+    pub fn restart(&self) -> bool {
+        if self.check_time().is_err() {
+            return false;
+        }
+        self.steps_left.set(self.limits.steps);
+        self.bytes_left.set(self.limits.bytes);
+        self.released.set(0);
+        self.ran_out.set(false);
+        true
+    }
+
     /// Whether anything was refused because of it.
     pub fn ran_out(&self) -> bool {
         self.ran_out.get()
@@ -385,6 +399,23 @@ mod tests {
         clock.0.set(12);
         assert!(!late.pay(9_000, 0, 0) && late.pay(1, 1, 0) && late.ran_out());
         assert_eq!(late.steps_spent(), 1);
+    }
+
+    #[test]
+    fn what_ran_out_begins_again_unless_its_time_is_over() {
+        let clock = Hand(Cell::new(0));
+        let parent = Budget::new(Limits::UNLIMITED, &clock);
+        let budget = parent.child(LIMITS);
+        assert!(budget.spend(9_999).is_ok() && budget.allocate(101).is_err() && budget.ran_out());
+        budget.release(50);
+        assert!(budget.restart() && !budget.ran_out());
+        let spent = (budget.steps_spent(), budget.bytes_spent(), budget.bytes_released());
+        assert_eq!(spent, (0, 0, 0));
+        assert!(budget.spend(10_000).is_ok() && budget.spend(1).is_err());
+        clock.0.set(6);
+        assert!(!budget.restart() && budget.ran_out());
+        drop(budget);
+        assert_eq!((parent.steps_spent(), parent.bytes_spent()), (10_000, 0));
     }
 
     #[test]

@@ -452,7 +452,14 @@ impl<'a> Evaluation<'a> {
         self.depth.set(depth);
         let (result, cost) = program.run(self, self.limits.expression);
         self.depth.set(before);
-        (result.and_then(|value| self.nests(value, MAX_DEPTH).map(|()| value)), cost)
+        let result = result.and_then(|value| match value {
+            // What has parts is no result of a validation or a message. Others cost no more than there, as they are shared.
+            Val::List(_) | Val::Map(_) | Val::Optional(Some(_)) => {
+                self.nests(value, MAX_DEPTH).map(|()| value)
+            }
+            value => Ok(value),
+        });
+        (result, cost)
     }
 }
 

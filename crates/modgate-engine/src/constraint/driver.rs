@@ -135,7 +135,13 @@ impl Driver {
                 // What is shared is not evaluated, hence not counted.
                 let shared = constraint.shared().filter(|_| !driver.is_observed());
                 let shared = shared.map(|keys| (&session.cel, keys));
-                driver.violations(arena.keep(scope), arena, budget, shared)
+                let scope = arena.keep(scope);
+                let found = driver.violations(scope, arena, budget, shared);
+                // What is shared is paid for in another order: what ended for that ends where it does alone.
+                match shared.is_some() && budget.ran_out() && budget.restart() {
+                    true => driver.violations(scope, arena, budget, None),
+                    false => found,
+                }
             }
         }
     }

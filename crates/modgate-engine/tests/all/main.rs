@@ -26,6 +26,7 @@ mod references;
 mod selection;
 mod sharing;
 mod sharing_library;
+mod sharing_random;
 mod support;
 mod vap;
 mod vap_round_trip;

@@ -18,7 +18,7 @@ use modgate_value::{Budget, Limits, Value, budget::Frozen, yaml};
 
 /// The variables and validations of templates; they have many texts in common, and read the same by
 /// other ways or other things by the same text.
-const TEMPLATES: [&str; 16] = [
+const TEMPLATES: [&str; 17] = [
     "{variables: [{name: all, expression: 'has(variables.anyObject.spec.containers) ? \
      variables.anyObject.spec.containers : []'}, {name: exempt, expression: \
      '!has(variables.params.exempt) ? [] : variables.params.exempt'}, {name: bad, expression: \
@@ -137,6 +137,10 @@ const TEMPLATES: [&str; 16] = [
      string(variables.two)'}, {expression: '!variables.one || size(variables.between + variables.two) \
      < 2', message: second}, {expression: 'variables.all.all(c, c.image.startsWith(\"a\"))', \
      messageExpression: 'string(size(variables.between)) + string(variables.params)'}]}",
+    // The text of a variable as that of a message.
+    "{variables: [{name: shown, expression: 'string(object.spec.nothing)'}], validations: [{expression: \
+     'variables.shown == \"none\"', messageExpression: 'string(object.spec.nothing)'}, {expression: \
+     'string(object.spec.nothing) == \"1\"', messageExpression: 'variables.shown'}]}",
 ];
 
 const PARAMETERS: [&str; 7] = [
@@ -503,7 +507,16 @@ fn what_takes_memory_for_a_time_is_found_within_the_same_budgets() {
     let matches = "object.metadata.name.matches(variables.params.pattern)";
     let many =
         |count: u32| format!("{{expression: 'size(lists.range({count})) == 0', message: many}}");
+    let is_double =
+        |name: &str| format!("{{name: {name}, expression: 'type(variables.long) == double'}}");
     let sources = [
+        // The first condition has no value for want of memory; nor has the second, although an outcome is known.
+        format!(
+            "{{matchCondition: [{}, {}], variables: [{{name: long, expression: 'lists.range(20000)'}}], validations: \
+             [{{expression: 'false', message: never}}]}}",
+            is_double("one"),
+            is_double("two")
+        ),
         format!("{{validations: [{{expression: '{matches}', message: other}}]}}"),
         format!("{{validations: [{}, {{expression: '{matches}', message: other}}]}}", many(40_000)),
         format!(
