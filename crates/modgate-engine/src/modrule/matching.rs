@@ -46,6 +46,8 @@ struct MemoEntry {
     positive: bool,
     steps: u64,
     bytes: u64,
+    /// Bytes that it took for a time.
+    released: u64,
 }
 
 impl Memo {
@@ -61,17 +63,22 @@ impl Memo {
         document: &Value,
         budget: &Budget<'_>,
     ) -> Result<bool, Exhausted> {
-        if let Some(MemoEntry { positive, steps, bytes }) = self.outcomes.get(&id).copied() {
-            budget.spend(steps)?;
-            budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        // With too little left it ends where it would end.
+        if let Some(MemoEntry { positive, steps, bytes, released }) =
+            self.outcomes.get(&id).copied()
+            && budget.pay(steps, bytes, released)
+        {
             return Ok(positive);
         }
-        let before = (budget.steps_spent(), budget.bytes_spent());
+        let spent = || (budget.steps_spent(), budget.bytes_spent(), budget.bytes_released());
+        let before = spent();
         let positive = is_positive(criterion, document, budget)?;
+        let now = spent();
         let outcome = MemoEntry {
             positive,
-            steps: budget.steps_spent() - before.0,
-            bytes: budget.bytes_spent() - before.1,
+            steps: now.0.saturating_sub(before.0),
+            bytes: now.1.saturating_sub(before.1),
+            released: now.2.saturating_sub(before.2),
         };
         self.outcomes.insert(id, outcome);
         Ok(positive)

@@ -1,7 +1,9 @@
 //! The index finds the rules the plain evaluator finds: same decisions for any rules and objects.
 
+use std::collections::BTreeSet;
+
 use modgate_engine::{EngineConfig, Lookup, Review, api::meta::Operation};
-use modgate_value::Value;
+use modgate_value::{Limits, Value};
 use proptest::prelude::*;
 
 use crate::support::{Cluster, modrules, rule, snapshot_with, value};
@@ -197,4 +199,32 @@ proptest! {
         prop_assert_eq!(&indexed, &decide(rules.clone(), Lookup::Scan));
         prop_assert_eq!(&indexed, &decide(rules.into_iter().rev().collect(), Lookup::Index));
     }
+}
+
+/// A search for a large pattern takes memory and gives it back. A rule that shares what was found needs as much to be left.
+#[test]
+fn what_takes_memory_for_a_time_is_found_within_the_same_budgets() {
+    let searched = "{select: $.spec.text, matchRegex: '(ab){300}c', negate: true}";
+    let joined = ["$.spec.text"; 6].join(" + ");
+    let rules = vec![
+        rule("a/alone", &format!("type: Reject, match: [{searched}]")),
+        rule("a/behind", &format!("type: Reject, match: [{{select: '{joined}'}}, {searched}]")),
+    ];
+    let text = "ab".repeat(4_000);
+    let object = value(&format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: o, namespace: a}}, spec: {{text: {text}}}}}"
+    ));
+    let review = Review::of_object(object, Operation::Create, "default");
+    let mut reasons = BTreeSet::new();
+    for bytes in (0..24).map(|part| part * 100_000) {
+        let decide = |lookup| {
+            let rule_limits = Limits { bytes, ..Limits::UNLIMITED };
+            let config = EngineConfig { lookup, rule_limits, ..EngineConfig::default() };
+            modrules(&snapshot_with(config, rules.clone()), &review, &Cluster::default())
+        };
+        let decision = decide(Lookup::Scan);
+        assert_eq!(decide(Lookup::Index), decision, "{bytes} bytes");
+        reasons.insert(decision.failures.len());
+    }
+    assert_eq!(reasons, BTreeSet::from([0, 1, 2]), "budgets make a difference");
 }
