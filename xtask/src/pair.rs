@@ -100,8 +100,10 @@ fn instructions(program: &Path, arguments: &[OsString]) -> Result<u64> {
         collected(&text).with_context(|| format!("callgrind counts nothing: {text}"))
     };
     let [few, many] = SAMPLES;
-    let more = count(many)?.saturating_sub(count(few)?);
-    Ok(more / (many - few))
+    let more = count(many)?.saturating_sub(count(few)?) / (many - few);
+    // Without a sample, or of a program that takes none.
+    ensure!(more > 0, "`{}` ran no bench", program.display());
+    Ok(more)
 }
 
 /// The total that callgrind prints.

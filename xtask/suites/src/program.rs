@@ -1,15 +1,21 @@
 //! The program that a task runs and measures.
 
-use std::path::PathBuf;
+use std::{env, path::PathBuf};
 
 use anyhow::{Result, ensure};
 use modgate_testkit::corpus;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProgramArgs {
-    /// The program of modgate. Default: `target/dist/modgate`, which must have been built.
+    /// The program of modgate. Default: `dist/modgate` in Cargo's target folder, which must have been built.
     #[arg(long, value_name = "PROGRAM")]
     binary: Option<PathBuf>,
+}
+
+/// The folder of what Cargo builds.
+pub(crate) fn targets() -> PathBuf {
+    let named = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    named.unwrap_or_else(|| corpus::repository().join("target"))
 }
 
 impl ProgramArgs {
@@ -19,7 +25,7 @@ impl ProgramArgs {
     ///
     /// It has not been built.
     pub(crate) fn path(&self) -> Result<PathBuf> {
-        let built = || corpus::repository().join("target/dist/modgate");
+        let built = || targets().join("dist/modgate");
         let program = self.binary.clone().unwrap_or_else(built);
         ensure!(
             program.is_file(),

@@ -23,6 +23,7 @@ use tempfile::TempDir;
 
 use crate::{
     load::{self, Expected, Reference, Request, Target},
+    program::targets,
     scale::simulated,
 };
 
@@ -77,15 +78,14 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(true)
 }
 
-/// The folder of what is built.
-fn targets() -> PathBuf {
-    let named = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    named.unwrap_or_else(|| corpus::repository().join("target"))
-}
-
 /// LLVM's program that merges counts.
 fn merge_program(args: &Args) -> Result<PathBuf> {
     if let Some(program) = &args.llvm_profdata {
+        // Before all that takes minutes.
+        let asked = Command::new(program).arg("--version").output();
+        let asked = asked.with_context(|| format!("cannot run `{}`", program.display()))?;
+        let printed = String::from_utf8_lossy(&asked.stdout);
+        ensure!(printed.contains("LLVM"), "`{}` is no program of LLVM", program.display());
         return Ok(program.clone());
     }
     let asked = Command::new("rustc")
