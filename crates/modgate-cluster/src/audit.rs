@@ -78,7 +78,7 @@ pub struct AuditConfig {
     pub interval: Duration,
     /// Violations listed in the status of a constraint.
     pub limit: usize,
-    /// Objects of a page when a kind is listed; zero for all at once.
+    /// Most objects of a page when a kind is listed; zero for all at once.
     pub chunk: u32,
     /// Audit what is synced instead of what the API server has.
     pub from_cache: bool,

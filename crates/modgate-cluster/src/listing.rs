@@ -5,10 +5,17 @@ use std::{
     error::Error,
     fmt,
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use http_body_util::{LengthLimitError, Limited};
-use hyper::{Request, Response};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::{
+    Request, Response,
+    body::{Body as HttpBody, Bytes},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::{
     Api, Client,
@@ -156,6 +163,53 @@ pub(crate) const LONG: usize = 32 << 20;
 /// Objects of a page that is not asked for with a limit, when it is too long.
 const CHUNK: u32 = 500;
 
+/// Bytes of a page that a list asks for.
+const WANTED: u64 = 1 << 20;
+/// Objects of the first page of a kind.
+const FIRST: u32 = 100;
+
+/// How many objects the pages of a kind have: as many as have [`WANTED`] bytes, if they are like those of the page before.
+#[derive(Debug, Clone)]
+pub(crate) struct Pace {
+    objects: u32,
+    /// Of the last page, as far as it has been read.
+    bytes: Arc<AtomicU64>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { objects: FIRST, bytes: Arc::default() }
+    }
+}
+
+impl Pace {
+    /// How many objects to ask for, and no more than `most`. Behind a page there are more objects only if it was full.
+    pub(crate) fn next(&mut self, most: u32, is_first: bool) -> u32 {
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        if !is_first && bytes > 0 {
+            let objects = u64::from(self.objects) * WANTED / bytes;
+            self.objects = u32::try_from(objects).unwrap_or(u32::MAX);
+        }
+        self.objects = self.objects.min(most).max(1);
+        self.objects
+    }
+
+    /// The same page, whose bytes are counted while it is read.
+    pub(crate) fn counted<B: HttpBody<Data = Bytes>>(
+        &self,
+        page: Response<B>,
+    ) -> Response<impl HttpBody<Data = Bytes, Error = B::Error> + use<B>> {
+        let bytes = Arc::clone(&self.bytes);
+        page.map(|body| {
+            body.map_frame(move |frame| {
+                let more = frame.data_ref().map_or(0, Bytes::len) as u64;
+                bytes.fetch_add(more, Ordering::Relaxed);
+                frame
+            })
+        })
+    }
+}
+
 /// A list does not end.
 #[derive(Debug, thiserror::Error)]
 #[error("the API server names a page of the list as the next one that it has sent before")]
@@ -224,19 +278,22 @@ pub(crate) struct Pages {
     chunk: u32,
     token: Option<String>,
     trail: Trail,
+    pace: Pace,
     done: bool,
 }
 
 impl Pages {
-    /// No request is sent yet. A page has `chunk` objects; with 0, there is one page.
+    /// No request is sent yet. A page has `chunk` objects, or fewer if they are large; with 0, there is one page.
     pub(crate) fn new(client: &Client, resource: &ApiResource, chunk: u32) -> Self {
         let (namespace, client) = (client.default_namespace().to_owned(), client.clone());
+        let pace = Pace::default();
+        let count = pace.clone();
         let ask = service_fn(move |request: Request<Body>| {
-            let client = client.clone();
-            async move { client.send(request).await.map(|answer| bounded(answer, false)) }
+            let (client, count) = (client.clone(), count.clone());
+            async move { client.send(request).await.map(|answer| count.counted(bounded(answer, false))) }
         });
         let api = Api::all_with(Client::new(ask, namespace), resource);
-        Self { api, chunk, token: None, trail: Trail::default(), done: false }
+        Self { api, chunk, token: None, trail: Trail::default(), pace, done: false }
     }
 
     /// The next page; `None` when there is none.
@@ -249,7 +306,7 @@ impl Pages {
             let mut parameters =
                 ListParams { continue_token: self.token.clone(), ..ListParams::default() };
             if self.chunk > 0 {
-                parameters = parameters.limit(self.chunk);
+                parameters = parameters.limit(self.pace.next(self.chunk, self.token.is_none()));
             }
             match self.api.list(&parameters).await {
                 Ok(page) => break page,
@@ -348,9 +405,22 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
+    async fn pages_of_large_objects_have_fewer() {
+        let resource = ApiResource::from_gvk(&Gvk::gvk("", "v1", "Secret"));
+        for (bytes, expected) in [(0, 500..=500), (3 << 10, 250..=350), (200 << 10, 3..=5)] {
+            let asked = Arc::default();
+            let mut pages = Pages::new(&large(1000, bytes, &asked), &resource, 500);
+            assert_eq!(names(&mut pages).await.expect("listed").len(), 1000);
+            let asked = asked.lock().expect("a list").clone();
+            assert_eq!(asked[0], 100, "it is not known how large they are");
+            assert!(asked[1..].iter().all(|of| expected.contains(of)), "{bytes}: {asked:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_page_that_is_too_long_is_asked_for_in_parts() {
         let resource = ApiResource::from_gvk(&Gvk::gvk("", "v1", "Secret"));
-        for (chunk, expected) in [(0, vec![0, 500, 62, 7, 7, 7, 7, 7, 7]), (9, vec![9, 1])] {
+        for (chunk, expected) in [(0, vec![0, 100, 62, 7, 1, 1]), (9, vec![9, 1])] {
             let asked = Arc::default();
             let mut pages = Pages::new(&large(42, LONG / 8, &asked), &resource, chunk);
             let all: Vec<_> = (0..42).map(|at| format!("o{at}")).collect();

@@ -157,8 +157,8 @@ impl HeadMeta {
         Ok(serde_json::from_str::<Head>(text.get())?.metadata)
     }
 
-    /// What can be known of an object that is not as it should be, such as one with the same member twice: what a
-    /// reader of the object finds.
+    /// The metadata of an object that is not as it should be, such as one with the same member twice, as far as a reader of
+    /// the object finds it.
     fn of_odd_text(text: &RawValue) -> Self {
         let object = read(text, MAX_JSON_DEPTH).unwrap_or_default();
         let text = |name: &str| Some(object.path(&["metadata", name])?.as_str()?.to_owned());
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(read("{}").expect("an object").meta().name, None);
     }
 
-    /// What is wrong with one object of a list.
+    /// Odd objects of a list, and the names under which they are known.
     const ODD: [(&str, &str); 9] = [
         ("1", ""),
         ("null", ""),

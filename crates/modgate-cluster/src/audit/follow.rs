@@ -344,7 +344,7 @@ impl Watch {
         }
     }
 
-    /// What the API server says about the kind; a page has so many objects, with 0 all.
+    /// The list and then the changes of the kind. A page has at most `chunk` objects; with 0, all.
     fn stream(&self, chunk: u32) -> BoxStream<'static, watcher::Result<watcher::Event<Unread>>> {
         let page_size = (chunk > 0).then_some(chunk);
         let config = watcher::Config { page_size, ..watcher::Config::default() };
@@ -548,7 +548,7 @@ mod tests {
         names.extend(follower.take_pending().iter().map(|object| object.key().name.clone()));
         assert_eq!(names, ["o0", "o1", "o2", "o3", "o4"].map(Into::into).into());
         let asked = asked.lock().expect("a list").clone();
-        assert_eq!(asked[..6], [500, 62, 7, 1, 1, 1]);
+        assert_eq!(asked[..6], [100, 62, 7, 1, 1, 1]);
     }
 
     #[tokio::test]

@@ -5,16 +5,20 @@ use std::{
     time::Duration,
 };
 
-use http_body_util::Limited;
-use hyper::{Request, Response, header::CONTENT_LENGTH};
+use hyper::{
+    Request, Response, Uri,
+    body::{Body as HttpBody, Bytes},
+    header::CONTENT_LENGTH,
+    http::{Error, uri::PathAndQuery},
+};
 use kube::{Client, client::Body};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
-use tower::service_fn;
+use tower::{BoxError, service_fn};
 
-use super::super::listing::{Trail, bounded};
+use super::super::listing::{Pace, Trail, bounded};
 
 /// A page of fewer bytes needs no turn. The API server says the length of a short answer only.
 const SHORT: u64 = 64 << 10;
@@ -35,6 +39,7 @@ struct State {
     taken: Option<OwnedSemaphorePermit>,
     has_failed: bool,
     trail: Trail,
+    pace: Pace,
 }
 
 impl Turn {
@@ -54,14 +59,23 @@ impl Turn {
     async fn ask(
         self,
         client: Client,
-        request: Request<Body>,
-    ) -> Result<Response<Limited<Body>>, kube::Error> {
+        mut request: Request<Body>,
+    ) -> Result<Response<impl HttpBody<Data = Bytes, Error = BoxError> + use<>>, kube::Error> {
         self.give_back();
         let query = request.uri().query().unwrap_or_default();
         let is_watch = query.contains("watch=true");
         if !is_watch {
-            let token = query.split('&').find_map(|pair| pair.strip_prefix("continue="));
-            self.state().trail.go_on(token)?;
+            let named = |name| query.split('&').find_map(|pair| pair.strip_prefix(name));
+            let token = named("continue=");
+            let most = named("limit=").and_then(|limit| limit.parse().ok());
+            let mut state = self.state();
+            state.trail.go_on(token)?;
+            if let Some(most) = most {
+                let objects = state.pace.next(most, token.is_none());
+                drop(state);
+                *request.uri_mut() =
+                    with_limit(request.uri(), objects).map_err(kube::Error::HttpError)?;
+            }
         }
         let answer = client.send(request).await?;
         let length = answer.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
@@ -69,7 +83,7 @@ impl Turn {
         if !is_watch && !is_short && !self.state().has_failed {
             self.take().await;
         }
-        Ok(bounded(answer, is_watch))
+        Ok(self.state().pace.counted(bounded(answer, is_watch)))
     }
 
     /// The objects of the page have been handed on.
@@ -103,6 +117,17 @@ impl Turn {
         let permit = timeout(PATIENCE, Arc::clone(&self.pages).acquire_owned()).await;
         self.set(permit.ok().and_then(Result::ok));
     }
+}
+
+/// The address of a page of so many objects.
+fn with_limit(uri: &Uri, objects: u32) -> Result<Uri, Error> {
+    let pairs = uri.query().unwrap_or_default().split('&');
+    let pairs = pairs.filter(|pair| !pair.is_empty() && !pair.starts_with("limit="));
+    let mut text = format!("{}?limit={objects}", uri.path());
+    pairs.for_each(|pair| text.extend(["&", pair]));
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(text)?);
+    Ok(Uri::from_parts(parts)?)
 }
 
 #[cfg(test)]
@@ -190,6 +215,21 @@ mod tests {
         }
         let error = asked("&continue=a").await.expect_err("again");
         assert!(error.contains("that it has sent before"), "{error}");
+    }
+
+    #[test]
+    fn addresses_of_pages() {
+        for (uri, expected) in [
+            ("/api/v1/pods?&limit=500", "/api/v1/pods?limit=7"),
+            ("/api/v1/pods?limit=500&continue=a%3D&x", "/api/v1/pods?limit=7&continue=a%3D&x"),
+            (
+                "https://h:1/apis/a/v1/b?x=limit=2&limit=1",
+                "https://h:1/apis/a/v1/b?limit=7&x=limit=2",
+            ),
+        ] {
+            let uri = uri.parse().expect("an address");
+            assert_eq!(with_limit(&uri, 7).expect("an address").to_string(), expected);
+        }
     }
 
     #[tokio::test]

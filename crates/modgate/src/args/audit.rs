@@ -18,7 +18,7 @@ pub(crate) struct AuditArgs {
     /// Violations listed in the status of a constraint.
     #[arg(long, value_name = "N", default_value_t = 20)]
     constraint_violations_limit: usize,
-    /// Number of objects in each page of a list; 0 for all in one.
+    /// Most objects in each page of a list, which has fewer where they are large; 0 for all in one.
     #[arg(long, value_name = "N", default_value_t = 500)]
     audit_chunk_size: u32,
     /// Audit the synced objects instead of all objects of the API server.
