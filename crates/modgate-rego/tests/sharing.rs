@@ -334,6 +334,60 @@ many := [upper(input.review.long) | [1, 2, 3][_]]
     assert!(ends.len() > 1 && ends.contains(&0), "budgets make a difference: {ends:?}");
 }
 
+/// A text that is printed needs twice its bytes, for a time. What is left then depends on what was paid for before, which is
+/// the same with sharing and without.
+#[test]
+fn every_budget_ends_the_same_evaluations() {
+    let lib = r#"package lib
+named contains name if { some name in input.review.names; found }
+found if regex.match("[a-z]{1,3}!", input.review.long)
+shown contains {"text": text, "field": "a"} if {
+    some name in input.review.names
+    text := sprintf("%v %5s", [input.review, name])
+}
+texts contains {"text": text, "field": "a"} if { text := sprintf("%v: %v", ["names", named]) }
+plain contains sprintf("%v, %v", [input.review.long, name]) if some name in input.review.names
+"#;
+    let policies = [
+        r#"package t
+violation contains "none" if not data.lib.shown[{"text": "none", "field": "a"}]"#,
+        r#"package t
+violation contains "none" if not data.lib.texts[{"text": "none", "field": "a"}]
+violation contains x.text if some x in data.lib.texts"#,
+        r#"package t
+violation contains text if { data.lib.found; some text in data.lib.plain }"#,
+        r#"package t
+violation contains text if {
+    count(data.lib.plain) > 0
+    text := sprintf("%v", [data.lib.named])
+    some shown in data.lib.shown
+}"#,
+        r#"package t
+violation contains [1, 2, x] if { some y in [1, 2, 3]; x := [y, y] }
+violation contains count(data.lib.plain)
+violation contains "texts" if data.lib.texts"#,
+    ];
+    let cases = cases_of(&policies, lib);
+    let long = "a".repeat(300);
+    let review = json(&format!("{{\"long\": \"{long}!\", \"names\": [\"a\", \"b\"]}}"));
+    let one: Vec<&Case> = cases.iter().step_by(PARAMETERS.len()).collect();
+    let orders = [one.iter().chain(&one).copied().collect(), one.iter().rev().copied().collect()];
+    let mut ends = std::collections::BTreeSet::new();
+    for order in &orders {
+        let order: &Vec<&Case> = order;
+        // The first evaluation of a process that needs a pattern also pays for compiling it.
+        run(order, &review, Limits::UNLIMITED, false);
+        let most = run(order, &review, Limits::UNLIMITED, false).iter().map(|it| it.2).max();
+        for bytes in (0..2 * most.expect("evaluations")).step_by(5) {
+            let limits = Limits { bytes, ..Limits::UNLIMITED };
+            let apart = verdicts(order, &review, limits, false);
+            ends.insert(apart.iter().filter(|found| found.is_err()).count());
+            assert_eq!(verdicts(order, &review, limits, true), apart, "{bytes} bytes");
+        }
+    }
+    assert!(ends.len() > 3 && ends.contains(&0), "budgets make a difference: {ends:?}");
+}
+
 fn verdicts(
     order: &[&Case],
     review: &Json,

@@ -627,7 +627,7 @@ fn sprintf_texts<'a, 't>(
         return Ok(None);
     }
     context.spend(count)?;
-    context.allocate(length)?;
+    budget.allocate_again(bytes, bytes)?;
     Ok(context.heap.charged_parts(length, &parts))
 }
 
@@ -639,8 +639,14 @@ fn formatted(
 ) -> Result<String, BuiltinError> {
     let budget = context.heap.budget();
     let half = Limits { bytes: budget.bytes_left() / 2, ..Limits::UNLIMITED };
-    match gofmt::sprintf(format, printed, &budget.child(half)) {
-        Ok(text) => Ok(text),
+    let before = budget.bytes_spent();
+    let text = gofmt::sprintf(format, printed, &budget.child(half));
+    match text {
+        Ok(text) => {
+            // The other half was taken for a time.
+            budget.allocate_again(0, budget.bytes_spent() - before)?;
+            Ok(text)
+        }
         Err(Exhausted::Bytes { .. }) => {
             // The error names what the evaluation as a whole may build.
             context.allocate(usize::MAX)?;

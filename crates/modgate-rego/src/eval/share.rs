@@ -9,8 +9,9 @@
 //! To the same end other calls of functions are remembered while one such document or call is
 //! computed, not beyond. What one rule adds to a set is such a document, too
 //! ([`GroupKind::Part`](crate::ir::GroupKind)). Where too little is left to pay at once, the document is computed, and
-//! the evaluation ends where it would end without sharing. That includes the bytes that the document took for a time, so a
-//! document that took some is not shared if it reads others: what was left when it took them depends on the evaluation.
+//! the evaluation ends where it would end without sharing. That includes the bytes that the document took for a time. Of a
+//! document that reads others, what was left when it took them depends on the order, so there must be enough left for
+//! all that the evaluation had taken which computed it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -164,6 +165,8 @@ struct Shared<'a> {
     /// Without those of the documents that were read.
     spent: Spent,
     reads: &'a [NotedRead<'a>],
+    /// At most so many bytes are taken for it and for all that it reads, in any order.
+    reach: u64,
 }
 
 /// A document, or its entry under a key, that another one reads.
@@ -192,10 +195,14 @@ impl Spent {
         }
     }
 
+    /// The bytes that suffice, those that are taken for a time included.
+    fn most_bytes(self) -> u64 {
+        self.bytes.saturating_add(self.released)
+    }
+
     /// Whether enough is left to do what takes this much.
     fn fits(self, budget: &Budget<'_>) -> bool {
-        let bytes = self.bytes.saturating_add(self.released);
-        self.steps <= budget.steps_left() && bytes <= budget.bytes_left()
+        self.steps <= budget.steps_left() && self.most_bytes() <= budget.bytes_left()
     }
 }
 
@@ -304,10 +311,11 @@ impl<'a> Machine<'a> {
                 let spent = all.without(notes.elsewhere);
                 let mut documents = memo.documents.borrow_mut();
                 let reads = machine.reads.get(notes.start..).unwrap_or_default();
-                let is_payable = all.released == 0 || reads.is_empty();
-                if documents.len() < MAX_DOCUMENTS && !notes.incomplete && is_payable {
+                if documents.len() < MAX_DOCUMENTS && !notes.incomplete {
                     let reads = machine.heap.kept_slice(reads);
-                    documents.insert(key, machine.heap.kept(Shared { value, spent, reads }));
+                    let reach = machine.spent().most_bytes();
+                    let shared = Shared { value, spent, reads, reach };
+                    documents.insert(key, machine.heap.kept(shared));
                 }
             }
             Ok(value)
@@ -318,7 +326,7 @@ impl<'a> Machine<'a> {
     /// do not.
     fn paid_at_once(&mut self, known: &Shared<'a>) -> Result<Option<Option<Value<'a>>>, Stop> {
         let Some(memo) = self.memo else { return Ok(None) };
-        let Shared { value, spent, reads } = *known;
+        let Shared { value, spent, reads, reach: _ } = *known;
         let is_paid = |(group, entry): &NotedRead<'a>| {
             entry.is_none()
                 && self
@@ -352,7 +360,7 @@ impl<'a> Machine<'a> {
     /// it.
     fn known_document(&mut self, shared: &Shared<'a>) -> Result<Option<Option<Value<'a>>>, Stop> {
         let Some(memo) = self.memo else { return Ok(None) };
-        if !self.pay(memo, shared.spent)? {
+        if shared.reach > self.heap.budget().bytes_left() || !self.pay(memo, shared.spent)? {
             return Ok(None);
         }
         for (group, entry) in shared.reads {

@@ -137,7 +137,7 @@ impl<'p, 'a> Printing<'p, 'a> {
             return self.print_while_it_lasts(text, context);
         }
         context.spend(self.steps)?;
-        context.allocate(out.len())?;
+        budget.allocate_again(bytes, bytes)?;
         Ok(context.heap.charged_string(out))
     }
 
