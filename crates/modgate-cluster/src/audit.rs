@@ -60,6 +60,7 @@ use self::{
     record::BulkLines,
 };
 use super::{
+    bounded,
     context::Context,
     events::Events,
     listing::{self, Listable, Pages, Served},
@@ -436,16 +437,17 @@ impl Auditor {
             _ => self.list(kind, stale.is_none()).await,
         };
         if let Err(error) = done {
-            let error = listing::page_error(&error);
+            let error = bounded::page_error(&error);
             tracing::warn!(target: LOGGER, process = "audit", kind = %gvk, error,
                 "objects cannot be listed; what was found before is reported");
         }
     }
 
     async fn get(&mut self, kind: &Listable, stale: &Stale) -> Result<(), kube::Error> {
+        let client = bounded::client(&self.context.client);
         let shared = Arc::new(kind.resource.clone());
         for (namespace, name) in &stale.objects {
-            let (client, resource) = (self.context.client.clone(), &kind.resource);
+            let (client, resource) = (client.clone(), &kind.resource);
             let api: Api<Unread> = match namespace.as_str() {
                 "" => Api::all_with(client, resource),
                 namespace => Api::namespaced_with(client, namespace, resource),

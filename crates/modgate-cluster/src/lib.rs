@@ -62,6 +62,7 @@
 
 mod audit;
 pub mod authority;
+mod bounded;
 mod broken;
 mod certificates;
 mod connect;

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use hyper::{
     Request, Response,
     body::{Body as HttpBody, Bytes},
@@ -28,7 +28,11 @@ use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::Str;
 use tower::service_fn;
 
-use super::{kinds, object::Unread};
+use super::{
+    bounded::{bounded, is_too_long},
+    kinds,
+    object::Unread,
+};
 
 /// A kind that can be listed.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,9 +161,6 @@ pub(crate) fn keep<'a>(
     kinds.extend(kept);
 }
 
-/// A longer page is given up and asked for again, with fewer objects. It is in memory more than three times while it
-/// is read.
-pub(crate) const LONG: usize = 32 << 20;
 /// Objects of a page that is not asked for with a limit, when it is too long.
 const CHUNK: u32 = 500;
 
@@ -235,12 +236,6 @@ impl Trail {
     }
 }
 
-/// An answer with a page, of which no more is read than a page may have; that of a watch has no end.
-pub(crate) fn bounded(answer: Response<Body>, is_watch: bool) -> Response<Limited<Body>> {
-    let limit = if is_watch { usize::MAX } else { LONG };
-    answer.map(|body| Limited::new(body, limit))
-}
-
 /// How many objects to ask for, if an error says that a page of so many is too long, and there can be fewer.
 pub(crate) fn fewer(error: &(dyn Error + 'static), chunk: u32) -> Option<u32> {
     if !is_too_long(error) {
@@ -250,25 +245,6 @@ pub(crate) fn fewer(error: &(dyn Error + 'static), chunk: u32) -> Option<u32> {
         0 => Some(CHUNK),
         1 => None,
         chunk => Some((chunk / 8).max(1)),
-    }
-}
-
-fn is_too_long(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.is::<LengthLimitError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-/// The text of an error about a page.
-pub(crate) fn page_error(error: &(dyn Error + 'static)) -> String {
-    match is_too_long(error) {
-        true => format!("an object has more than {} MiB", LONG >> 20),
-        false => error.to_string(),
     }
 }
 
@@ -332,7 +308,10 @@ pub(super) mod tests {
 
     use modgate_telemetry::capture;
 
-    use super::*;
+    use super::{
+        super::bounded::{LONG, page_error},
+        *,
+    };
 
     /// A cluster that answers so, with 503 to what it says nothing of.
     fn client(answers: &'static [(&'static str, &'static str)], is_aggregating: bool) -> Client {

@@ -20,7 +20,8 @@ use tokio::{
 
 use super::{
     super::{
-        listing::{Listable, fewer, page_error},
+        bounded::page_error,
+        listing::{Listable, fewer},
         object::{Key, Unread},
         watches::with_backoff,
     },
@@ -322,7 +323,8 @@ impl Watch {
                     drop(permit.take());
                     continue;
                 }
-                Err(error) => match fewer(&error, chunk) {
+                // A shorter page does not help where an event of the watch is too long.
+                Err(error) => match fewer(&error, chunk).filter(|_| !is_listed) {
                     Some(fewer) => {
                         chunk = fewer;
                         stream = self.stream(chunk);
@@ -378,7 +380,7 @@ mod tests {
     use tower::service_fn;
 
     use super::{
-        super::super::listing::{LONG, tests::large},
+        super::super::{bounded::LONG, listing::tests::large},
         *,
     };
 
@@ -549,6 +551,42 @@ mod tests {
         assert_eq!(names, ["o0", "o1", "o2", "o3", "o4"].map(Into::into).into());
         let asked = asked.lock().expect("a list").clone();
         assert_eq!(asked[..6], [100, 62, 7, 1, 1, 1]);
+    }
+
+    /// A watch alone knows of an object that has grown since the list.
+    #[tokio::test]
+    async fn an_event_that_is_too_long_is_named() {
+        let event = |bytes| {
+            let text = "x".repeat(bytes);
+            format!(
+                r#"{{"type": "MODIFIED", "object": {{"metadata": {{"name": "a", "resourceVersion": "2"}}, "data": "{text}"}}}}"#
+            ) + "\n"
+        };
+        let follow = |events: String| {
+            let lists = Arc::new(AtomicUsize::new(0));
+            let asked = Arc::clone(&lists);
+            let client = client(move |is_watch| {
+                asked.fetch_add(usize::from(!is_watch), Ordering::SeqCst);
+                let answer = if is_watch { events.clone() } else { LIST.to_owned() };
+                async move { answer }
+            });
+            let mut follower = Follower::new(client, 500);
+            follower.follow(vec![listable("Secret")]);
+            (follower, lists)
+        };
+        let (mut follower, lists) = follow(event(LONG));
+        until(&mut follower, "the watch fails", |follower| follower.failed().next().is_some())
+            .await;
+        let failure = follower.failed().next().expect("a failure");
+        assert_eq!(failure.error, "an object has more than 32 MiB");
+        assert!(failure.is_listed, "what was found before is reported");
+        assert_eq!(lists.load(Ordering::SeqCst), 1, "a shorter page is of no use");
+
+        // Together they may have more.
+        let (mut follower, _) = follow(event(LONG / 8).repeat(9));
+        while !matches!(follower.next().await, Seen::Many(_)) {
+            assert!(follower.failed().next().is_none());
+        }
     }
 
     #[tokio::test]

@@ -18,7 +18,10 @@ use tokio::{
 };
 use tower::{BoxError, service_fn};
 
-use super::super::listing::{Pace, Trail, bounded};
+use super::super::{
+    bounded::bounded,
+    listing::{Pace, Trail},
+};
 
 /// A page of fewer bytes needs no turn. The API server says the length of a short answer only.
 const SHORT: u64 = 64 << 10;
