@@ -15,6 +15,8 @@ use modgate_engine::{
 use modgate_rego::builtins::Isolated;
 use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, yaml};
 
+use super::support::Random;
+
 /// How many constraints are made of one.
 const COPIES: usize = 24;
 
@@ -179,17 +181,6 @@ fn changed(value: &Value, random: &mut Random) -> Value {
             Object::from_entries(all.collect()).into()
         }
         other => other.clone(),
-    }
-}
-
-/// Numbers that differ.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, count: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap_or(0) % count
     }
 }
 

@@ -19,6 +19,8 @@ use modgate_rego::builtins::Isolated;
 use modgate_value::{Budget, Limits, Value, budget::Frozen};
 use proptest::prelude::*;
 
+use super::support::Random;
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
@@ -28,25 +30,6 @@ proptest! {
         for request in &case.requests {
             case.compare(request)?;
         }
-    }
-}
-
-/// Numbers that differ.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, count: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap_or(0) % count
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-
-    fn is(&mut self, one_in: usize) -> bool {
-        self.below(one_in) == 0
     }
 }
 

@@ -136,3 +136,22 @@ pub(crate) fn decide(snapshot: &Snapshot, review: &Review, stages: Stages) -> De
     without_object(snapshot, (review, stages), &mut evaluation, &decision);
     decision
 }
+
+/// Numbers in a row that look random.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, count: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap_or(0) % count
+    }
+
+    pub(crate) fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    pub(crate) fn is(&mut self, one_in: usize) -> bool {
+        self.below(one_in) == 0
+    }
+}

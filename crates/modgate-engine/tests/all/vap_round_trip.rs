@@ -20,6 +20,8 @@ use modgate_engine::{
 };
 use modgate_value::{Clock, Str, Value, budget::Frozen, yaml};
 
+use super::support::Random;
+
 /// Namespaces, and the constraints that bindings pass.
 #[derive(Default)]
 struct TestHost {
@@ -214,21 +216,6 @@ fn the_library_decides_the_same_as_policies() {
     assert!(pairs >= 16 && denied >= 100, "{pairs} constraints, {denied} denied");
 }
 
-/// Numbers in a row that look random.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, count: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap_or_default() % count
-    }
-
-    fn pick<'t>(&mut self, all: &[&'t str]) -> &'t str {
-        all.get(self.below(all.len())).copied().unwrap_or_default()
-    }
-}
-
 /// A template whose parameters select the result; reading a missing member is an error.
 const TEMPLATE: &str = r#"
 apiVersion: templates.gatekeeper.sh/v1
@@ -257,12 +244,12 @@ spec:
 
 #[test]
 fn generated_constraints_decide_the_same_as_policies() {
-    let mut numbers = Numbers(16);
+    let mut numbers = Random(16);
     let namespaces =
         [namespace("a", "team: x"), namespace("b", "team: y"), namespace("kube-system", "")];
     let mut denied = 0;
     for _ in 0..400 {
-        let template = TEMPLATE.replace("FAILURE", numbers.pick(&["Fail", "Ignore"]));
+        let template = TEMPLATE.replace("FAILURE", numbers.one(&["Fail", "Ignore"]));
         let matches: Vec<String> = [
             [
                 "",
@@ -284,10 +271,10 @@ fn generated_constraints_decide_the_same_as_policies() {
             ],
         ]
         .iter()
-        .map(|choices| if numbers.below(2) == 0 { "" } else { numbers.pick(choices) }.to_owned())
+        .map(|choices| if numbers.below(2) == 0 { "" } else { numbers.one(choices) }.to_owned())
         .filter(|text| !text.is_empty())
         .collect();
-        let parameters = numbers.pick(&[
+        let parameters = numbers.one(&[
             "",
             "parameters: {most: 1}",
             "parameters: {label: app}",
@@ -304,18 +291,18 @@ fn generated_constraints_decide_the_same_as_policies() {
                 0 => ("apiVersion: v1, kind: Node", String::new()),
                 1 => (
                     "apiVersion: v1, kind: Pod",
-                    numbers.pick(&["a", "b", "kube-system"]).to_owned(),
+                    numbers.one(&["a", "b", "kube-system"]).to_owned(),
                 ),
-                2 => ("apiVersion: v1, kind: ConfigMap", numbers.pick(&["a", "b"]).to_owned()),
+                2 => ("apiVersion: v1, kind: ConfigMap", numbers.one(&["a", "b"]).to_owned()),
                 _ => (
                     "apiVersion: apps/v1, kind: Deployment",
-                    numbers.pick(&["a", "b", "kube-system"]).to_owned(),
+                    numbers.one(&["a", "b", "kube-system"]).to_owned(),
                 ),
             };
             let place = if place.is_empty() { place } else { format!("namespace: {place}, ") };
             let labels =
-                numbers.pick(&["", "labels: {app: x}", "labels: {app: y}", "labels: {other: z}"]);
-            let spec = numbers.pick(&[
+                numbers.one(&["", "labels: {app: x}", "labels: {app: y}", "labels: {other: z}"]);
+            let spec = numbers.one(&[
                 "",
                 "spec: {}",
                 "spec: {replicas: 1}",
@@ -324,7 +311,7 @@ fn generated_constraints_decide_the_same_as_policies() {
             ]);
             let object = value(&format!(
                 "{{{head}, metadata: {{{place}name: {}, {labels}}}, {spec}}}",
-                numbers.pick(&["a", "b", "ab"])
+                numbers.one(&["a", "b", "ab"])
             ));
             for review in reviews(&object) {
                 let [as_constraint, as_policy] = pair.messages(&review);
