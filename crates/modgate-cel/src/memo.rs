@@ -26,7 +26,7 @@
 //! depend on which evaluation came first, and replicas that evaluate policies in another order come
 //! to the same verdict. Where too little is left to pay at once, the memo is not used. An evaluation
 //! that runs out this way may have paid for an outcome before it computed others, so that another expression has no
-//! value than without a memo: who wants to know which evaluates everything again, without one.
+//! value than without a memo. A caller that needs the exact outcome evaluates everything again, without one.
 
 mod ahead;
 mod keys;

@@ -281,8 +281,8 @@ impl<'a> Budget<'a> {
         parent.bytes_left.set(parent.bytes_left.get().saturating_sub(more.1));
     }
 
-    /// Gives everything back that was spent, for an evaluation that ran out of steps or bytes and begins again. It has no
-    /// more time for that: says whether there is any left. Nothing may have been [settled](Self::settle) before.
+    /// Gives everything back that was spent, for an evaluation that ran out of steps or bytes and begins again. The limit
+    /// of its time stays: returns whether there is any left. Nothing may have been [settled](Self::settle) before.
     #[must_use]
     pub fn restart(&self) -> bool {
         if self.check_time().is_err() {
