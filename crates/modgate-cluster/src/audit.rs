@@ -444,7 +444,7 @@ impl Auditor {
     }
 
     async fn get(&mut self, kind: &Listable, stale: &Stale) -> Result<(), kube::Error> {
-        let client = bounded::client(&self.context.client);
+        let client = bounded::client(&self.context.client, &Arc::default());
         let shared = Arc::new(kind.resource.clone());
         for (namespace, name) in &stale.objects {
             let (client, resource) = (client.clone(), &kind.resource);

@@ -4,6 +4,10 @@ use std::{
     error::Error,
     io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, ready},
 };
 
@@ -27,16 +31,17 @@ pub(crate) struct Bounded {
     body: Body,
     is_watch: bool,
     /// Read of the page, or of the event.
-    bytes: usize,
+    bytes: Arc<AtomicUsize>,
 }
 
 impl Bounded {
     fn count(&mut self, data: &[u8]) -> Result<(), TooLong> {
         // An event is a line.
         for (at, line) in data.split(|byte| self.is_watch && *byte == b'\n').enumerate() {
-            let before = if at == 0 { self.bytes } else { 0 };
-            self.bytes = before.saturating_add(line.len());
-            if self.bytes > LONG {
+            let before = if at == 0 { self.bytes.load(Ordering::Relaxed) } else { 0 };
+            let bytes = before.saturating_add(line.len());
+            self.bytes.store(bytes, Ordering::Relaxed);
+            if bytes > LONG {
                 return Err(TooLong);
             }
         }
@@ -64,17 +69,23 @@ impl HttpBody for Bounded {
     }
 }
 
-/// An answer of which no more is read than may be in memory.
-pub(crate) fn bounded(answer: Response<Body>, is_watch: bool) -> Response<Bounded> {
-    answer.map(|body| Bounded { body, is_watch, bytes: 0 })
+/// An answer of which no more is read than may be in memory. `bytes` counts what is read of it from now on.
+pub(crate) fn bounded(
+    answer: Response<Body>,
+    is_watch: bool,
+    bytes: &Arc<AtomicUsize>,
+) -> Response<Bounded> {
+    bytes.store(0, Ordering::Relaxed);
+    answer.map(|body| Bounded { body, is_watch, bytes: Arc::clone(bytes) })
 }
 
-/// A client of answers that are no watches.
-pub(crate) fn client(client: &Client) -> Client {
+/// A client of answers that are no watches, and of which there is one at a time. `bytes` has what was read of the last.
+pub(crate) fn client(client: &Client, bytes: &Arc<AtomicUsize>) -> Client {
     let (namespace, client) = (client.default_namespace().to_owned(), client.clone());
+    let bytes = Arc::clone(bytes);
     let ask = service_fn(move |request: Request<Body>| {
-        let client = client.clone();
-        async move { client.send(request).await.map(|answer| bounded(answer, false)) }
+        let (client, bytes) = (client.clone(), Arc::clone(&bytes));
+        async move { client.send(request).await.map(|answer| bounded(answer, false, &bytes)) }
     });
     Client::new(ask, namespace)
 }
@@ -100,8 +111,6 @@ pub(crate) fn page_error(error: &(dyn Error + 'static)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use kube::{Api, api::ApiResource, core::GroupVersionKind};
 
     use super::{
@@ -123,7 +132,7 @@ mod tests {
             (true, [&*ends, &*ends, &*begins], false),
             (true, [&*begins, &*ends, &*ends], false),
         ] {
-            let mut page = Bounded { body: Body::empty(), is_watch, bytes: 0 };
+            let mut page = Bounded { body: Body::empty(), is_watch, bytes: Arc::default() };
             let counted = frames.iter().try_for_each(|frame| page.count(frame.as_bytes()));
             assert_eq!(counted.is_err(), is_long, "{is_watch} {:?}", frames.map(str::len));
         }
@@ -133,7 +142,7 @@ mod tests {
     async fn an_object_that_is_too_long_is_not_read() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Secret"));
         for (bytes, is_long) in [(LONG / 2, false), (LONG, true)] {
-            let client = client(&large(1, bytes, &Arc::default()));
+            let client = client(&large(1, bytes, &Arc::default()), &Arc::default());
             let got = Api::<Unread>::all_with(client, &resource).get("o0").await;
             let error = got.err().map(|error| page_error(&error));
             assert_eq!(error.as_deref(), is_long.then_some("an object has more than 32 MiB"));

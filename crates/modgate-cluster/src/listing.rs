@@ -7,29 +7,22 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
-use http_body_util::BodyExt as _;
-use hyper::{
-    Request, Response,
-    body::{Body as HttpBody, Bytes},
-};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::{
     Api, Client,
     api::{ApiResource, ListParams},
-    client::Body,
     core::{GroupVersion, GroupVersionKind as Gvk, discovery::v2::APIGroupDiscovery},
     discovery::{ApiCapabilities, pinned_group, verbs},
 };
 use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::Str;
-use tower::service_fn;
 
 use super::{
-    bounded::{bounded, is_too_long},
+    bounded::{self, is_too_long},
     kinds,
     object::Unread,
 };
@@ -165,16 +158,16 @@ pub(crate) fn keep<'a>(
 const CHUNK: u32 = 500;
 
 /// Bytes of a page that a list asks for.
-const WANTED: u64 = 1 << 20;
+const WANTED: usize = 1 << 20;
 /// Objects of the first page of a kind.
 const FIRST: u32 = 100;
 
 /// How many objects the pages of a kind have: as many as have [`WANTED`] bytes, if they are like those of the page before.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Pace {
     objects: u32,
     /// Of the last page, as far as it has been read.
-    bytes: Arc<AtomicU64>,
+    bytes: Arc<AtomicUsize>,
 }
 
 impl Default for Pace {
@@ -186,28 +179,18 @@ impl Default for Pace {
 impl Pace {
     /// How many objects to ask for, and no more than `most`. Behind a page there are more objects only if it was full.
     pub(crate) fn next(&mut self, most: u32, is_first: bool) -> u32 {
-        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        let bytes = self.bytes.load(Ordering::Relaxed);
         if !is_first && bytes > 0 {
-            let objects = u64::from(self.objects) * WANTED / bytes;
+            let objects = u64::from(self.objects) * WANTED as u64 / bytes as u64;
             self.objects = u32::try_from(objects).unwrap_or(u32::MAX);
         }
         self.objects = self.objects.min(most).max(1);
         self.objects
     }
 
-    /// The same page, whose bytes are counted while it is read.
-    pub(crate) fn counted<B: HttpBody<Data = Bytes>>(
-        &self,
-        page: Response<B>,
-    ) -> Response<impl HttpBody<Data = Bytes, Error = B::Error> + use<B>> {
-        let bytes = Arc::clone(&self.bytes);
-        page.map(|body| {
-            body.map_frame(move |frame| {
-                let more = frame.data_ref().map_or(0, Bytes::len) as u64;
-                bytes.fetch_add(more, Ordering::Relaxed);
-                frame
-            })
-        })
+    /// The bytes of the last page; the client of the list counts them.
+    pub(crate) fn bytes(&self) -> &Arc<AtomicUsize> {
+        &self.bytes
     }
 }
 
@@ -261,14 +244,8 @@ pub(crate) struct Pages {
 impl Pages {
     /// No request is sent yet. A page has `chunk` objects, or fewer if they are large; with 0, there is one page.
     pub(crate) fn new(client: &Client, resource: &ApiResource, chunk: u32) -> Self {
-        let (namespace, client) = (client.default_namespace().to_owned(), client.clone());
         let pace = Pace::default();
-        let count = pace.clone();
-        let ask = service_fn(move |request: Request<Body>| {
-            let (client, count) = (client.clone(), count.clone());
-            async move { client.send(request).await.map(|answer| count.counted(bounded(answer, false))) }
-        });
-        let api = Api::all_with(Client::new(ask, namespace), resource);
+        let api = Api::all_with(bounded::client(client, pace.bytes()), resource);
         Self { api, chunk, token: None, trail: Trail::default(), pace, done: false }
     }
 
@@ -306,7 +283,10 @@ pub(super) mod tests {
         sync::{Arc, Mutex},
     };
 
+    use hyper::{Request, Response};
+    use kube::client::Body;
     use modgate_telemetry::capture;
+    use tower::service_fn;
 
     use super::{
         super::bounded::{LONG, page_error},

@@ -7,7 +7,6 @@ use std::{
 
 use hyper::{
     Request, Response, Uri,
-    body::{Body as HttpBody, Bytes},
     header::CONTENT_LENGTH,
     http::{Error, uri::PathAndQuery},
 };
@@ -16,10 +15,10 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
-use tower::{BoxError, service_fn};
+use tower::service_fn;
 
 use super::super::{
-    bounded::bounded,
+    bounded::{Bounded, bounded},
     listing::{Pace, Trail},
 };
 
@@ -63,7 +62,7 @@ impl Turn {
         self,
         client: Client,
         mut request: Request<Body>,
-    ) -> Result<Response<impl HttpBody<Data = Bytes, Error = BoxError> + use<>>, kube::Error> {
+    ) -> Result<Response<Bounded>, kube::Error> {
         self.give_back();
         let query = request.uri().query().unwrap_or_default();
         let is_watch = query.contains("watch=true");
@@ -86,7 +85,7 @@ impl Turn {
         if !is_watch && !is_short && !self.state().has_failed {
             self.take().await;
         }
-        Ok(self.state().pace.counted(bounded(answer, is_watch)))
+        Ok(bounded(answer, is_watch, self.state().pace.bytes()))
     }
 
     /// The objects of the page have been handed on.
